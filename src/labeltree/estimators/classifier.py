@@ -16,12 +16,7 @@ from labeltree.base import limits
 from labeltree.base.files import temporary_directory
 from labeltree.base.limits import AUTO, Limit, Optional, checked
 from labeltree.errors import InputError
-from labeltree.estimators.inputs import (
-    CHECKS_OF_X,
-    make_dataset,
-    read_target,
-    restore_classes,
-)
+from labeltree.estimators.inputs import CHECKS_OF_X, make_dataset, read_target, restore_classes
 from labeltree.estimators.predictor import TreePredictor
 from labeltree.estimators.state import model_state, restore_model
 from labeltree.hub.loading import load
@@ -109,12 +104,6 @@ class LabelTreeClassifier(TreePredictor):
     See Also
     --------
     labeltree.estimators.scorers : P@k, nDCG@k and others for ``scoring=``.
-
-    Notes
-    -----
-    With several labels per row, ``predict``, ``predict_proba`` and ``decision_function`` return sparse
-    matrices, unless ``sparse_output=False``: beam search scores only some of the labels, and a dense table of
-    all might not fit in memory.
 
     Examples
     --------

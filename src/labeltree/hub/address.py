@@ -57,6 +57,7 @@ class Address:
         if _CHAIN.search(url):  # not shown: it may contain a password
             raise InputError("chained addresses are not supported", hint=f"write an address {EXPECTED}")
         self.url, self.scheme = url, found[1].lower()
+        self.is_web = self.scheme in _WEB
         self.shown = _public(url)
         path = self.shown.partition("://")[2].rstrip("/")
         if not path:
@@ -86,11 +87,6 @@ class Address:
     def shown_file(self, name: str) -> str:
         """Return the address of a file for messages, which never has a query on the web."""
         return f"{self.shown.rstrip('/')}/{name}"
-
-    @property
-    def is_web(self) -> bool:
-        """Whether the files are read from a web server."""
-        return self.scheme in _WEB
 
 
 def _public(url: str) -> str:

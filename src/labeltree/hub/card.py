@@ -159,11 +159,6 @@ def model_card(
     )
 
 
-def is_generated(card: bytes) -> bool:
-    """Return whether a card was generated and not edited, so that it may be replaced."""
-    return CARD_MARK.encode() in card
-
-
 def _metadata(
     title: str,
     languages: Sequence[str],

@@ -11,10 +11,10 @@ from labeltree.base.display import Stage, silent
 from labeltree.base.files import REPLACE
 from labeltree.errors import InputError
 from labeltree.hub.address import Address
-from labeltree.hub.card import is_generated, model_card
+from labeltree.hub.card import model_card
 from labeltree.hub.loading import load
 from labeltree.hub.remote import DirectoryStore, Store, open_store
-from labeltree.model.layout import CARD, MANIFEST, is_model_file
+from labeltree.model.layout import CARD, CARD_MARK, MANIFEST, is_model_file
 from labeltree.model.model import Model
 
 _LARGEST_CARD = 1 << 24  # bytes
@@ -136,7 +136,7 @@ def _new_card(model: Model, store: Store, there: Iterable[str], overwrite: bool,
         return None
     if CARD in there:
         is_given = not isinstance(card, bool) or own.is_file()
-        if not (overwrite and (is_given or is_generated(store.read(CARD, _LARGEST_CARD)))):
+        if not (overwrite and (is_given or CARD_MARK.encode() in store.read(CARD, _LARGEST_CARD))):
             return None
     if not isinstance(card, bool):
         return (card if isinstance(card, str) else card()).encode()

@@ -125,21 +125,21 @@ class Store:
                 source = content if isinstance(content, Path) else Path(work) / name
                 if isinstance(content, bytes):
                     source.write_bytes(content)
-                self._upload(source, name)
+                with refusing(self.address, name, writing=True):
+                    self._upload(source, name)
                 report(source.stat().st_size)
         return None
 
     def _upload(self, source: Path, name: str) -> None:
         """Write a local file to the store."""
         path = self._path(name)
-        with refusing(self.address, name, writing=True):
-            try:
-                self._system.put_file(str(source), path)
-            except FileNotFoundError:
-                if self.address.scheme in _BUCKETS:  # to make its directory would make a bucket
-                    raise
-                self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
-                self._system.put_file(str(source), path)
+        try:
+            self._system.put_file(str(source), path)
+        except FileNotFoundError:
+            if self.address.scheme in _BUCKETS:  # to make its directory would make a bucket
+                raise
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._system.put_file(str(source), path)
 
     def _remove(self, name: str) -> None:
         self._system.rm_file(self._path(name))
@@ -178,9 +178,8 @@ class DirectoryStore(Store):
                     report(copy.tell())
 
     def _upload(self, source: Path, name: str) -> None:
-        with refusing(self.address, name, writing=True):
-            (self._directory / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, self._directory / name)
+        (self._directory / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, self._directory / name)
 
     def _remove(self, name: str) -> None:
         (self._directory / name).unlink()

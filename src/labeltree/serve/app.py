@@ -90,9 +90,7 @@ def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batche
     router = APIRouter(responses=errors(400, 404, 409))
 
     @router.post(
-        "/predict",
-        summary="Predict the labels of texts or rows",
-        response_model=responses.PredictResponse,
+        "/predict", summary="Predict the labels of texts or rows", response_model=responses.PredictResponse
     )
     async def predict(body: schemas.PredictRequest) -> Response:
         served = models.find(body.model)

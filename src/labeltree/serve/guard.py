@@ -21,9 +21,6 @@ OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
 _DISCARDED = 64_000_000
 # Bytes from which an answer is compressed if the client accepts it, and how hard.
 _COMPRESSED, _LEVEL = 1000, 4
-# What zlib calls the format of gzip; one member per body.
-_GZIP = 16 + zlib.MAX_WBITS
-_NOT_GZIP = "the body is not compressed with gzip"
 # A type is never guessed, and other sites do not learn addresses.
 _SAFETY = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
@@ -32,8 +29,8 @@ class Guard:
     """Middleware that lets only permitted requests pass, with their whole body, and counts all of them."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
-        self._gzip = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=_LEVEL)
+        self._app = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=_LEVEL)
+        self._settings, self._metrics = settings, metrics
         self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,9 +57,7 @@ class Guard:
         try:
             with anyio.move_on_after(seconds) as limit:
                 await self._read(exchange)
-                wants_gzip = "gzip" in request.headers.get("accept-encoding", "")
-                app = self._gzip if wants_gzip else self._app
-                await app(request.scope, exchange.replay, exchange.send)
+                await self._app(request.scope, exchange.replay, exchange.send)
         finally:
             self._buffered -= exchange.size
         if limit.cancelled_caught and not exchange.started:
@@ -97,39 +92,42 @@ class Guard:
         too_long = RequestError(413, f"the body is too long, expected at most {most:,} bytes")
         if "expect" in headers and int(headers.get("content-length", "0")[:19]) > most:
             raise too_long  # the client waits for this before it sends the body
-        is_gzip = headers.get("content-encoding", "").strip().lower() == "gzip"
-        gzip = zlib.decompressobj(_GZIP) if is_gzip else None
-        size = received = 0
+        received = 0
         async for part in exchange.request.stream():
             received += len(part)
             if received > most + _DISCARDED:
                 break
-            if gzip is not None and max(size, received) <= most:
-                part = _decompress(gzip, part, most + 1 - size)
-            size += len(part)
-            if max(size, received) > most:
-                exchange.body.clear()
-                continue
-            if self._buffered + len(part) > self._settings.max_buffered:
-                raise RequestError(503, "too many requests are arriving", "try again later")
-            self._buffered += len(part)
-            exchange.size += len(part)
-            exchange.body += part
-        if max(size, received) > most:
+            if received <= most:
+                self._keep(exchange, part)
+        if received > most:
             raise too_long
-        if gzip is not None and received and not gzip.eof:
-            raise RequestError(400, _NOT_GZIP)
+        if headers.get("content-encoding", "").strip().lower() == "gzip" and received:
+            content = _decompressed(bytes(exchange.body), most + 1)
+            if len(content) > most:
+                raise too_long
+            exchange.body.clear()
+            self._keep(exchange, content)
         exchange.complete = True
 
+    def _keep(self, exchange: _Exchange, part: bytes) -> None:
+        """Keep a part of a body, unless those of all requests take too much memory."""
+        if self._buffered + len(part) > self._settings.max_buffered:
+            raise RequestError(503, "too many requests are arriving", "try again later")
+        self._buffered += len(part)
+        exchange.size += len(part)
+        exchange.body += part
 
-def _decompress(gzip: zlib._Decompress, part: bytes, most: int) -> bytes:
-    """Return at most so many bytes of a part of a body; what is beyond them is lost."""
+
+def _decompressed(body: bytes, most: int) -> bytes:
+    """Return a body without gzip; of a longer one at most so many bytes."""
+    gzip = zlib.decompressobj(16 + zlib.MAX_WBITS)  # the format of gzip, with one member
     try:
-        content = gzip.decompress(part, most)
+        content = gzip.decompress(body, most)
+        is_whole = len(content) == most or gzip.eof
     except zlib.error:
-        raise RequestError(400, _NOT_GZIP) from None
-    if gzip.unused_data:
-        raise RequestError(400, _NOT_GZIP)
+        is_whole = False
+    if gzip.unused_data or not is_whole:
+        raise RequestError(400, "the body is not compressed with gzip")
     return content
 
 

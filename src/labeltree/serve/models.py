@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeltree.errors import InputError
 from labeltree.explain.label import label_name
@@ -40,22 +39,19 @@ class ServedModel:
     measured: Measurements
 
     @cached_property
-    def _by_frequency(self) -> NDArray[np.intp]:
-        return np.argsort(-self.model.label_counts, kind="stable")
-
-    @cached_property
-    def _folded_names(self) -> list[str]:
-        return [label_name(self.model, label).casefold() for label in range(self.model.n_labels)]
+    def _by_frequency(self) -> list[tuple[int, str]]:
+        order = np.argsort(-self.model.label_counts, kind="stable")
+        return [(label, label_name(self.model, label).casefold()) for label in order.tolist()]
 
     def search(self, part: str) -> list[int]:
         """Return the labels whose name, or number, contains a text in any case.
 
         Those that have it as whole words come first, then the most frequent.
         """
-        wanted, names = part.casefold(), self._folded_names
-        found = [label for label in self._by_frequency.tolist() if wanted in names[label]]
+        wanted = part.casefold()
         words = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
-        return sorted(found, key=lambda label: words.search(names[label]) is None)
+        found = [(words.search(name) is None, label) for label, name in self._by_frequency if wanted in name]
+        return [label for _, label in sorted(found, key=lambda item: item[0])]
 
 
 class Models:

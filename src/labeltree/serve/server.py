@@ -87,10 +87,7 @@ def run(
     del models  # every worker opens its own: it cannot inherit objects
     with tempfile.TemporaryDirectory(prefix="labeltree-metrics-") as folder:
         os.environ[DIRECTORY] = folder
-        try:
-            _supervise(workers, paths, settings, listening, quiet)
-        finally:
-            del os.environ[DIRECTORY]
+        _supervise(workers, paths, settings, listening, quiet)
 
 
 def _serve(models: Models, settings: ServiceSettings, metrics: Metrics, listening: socket.socket) -> None:
