@@ -98,7 +98,9 @@ def expected(model, X, top=5):
 # Predictions
 
 
-def test_texts(client, tagger):
+@pytest.mark.parametrize("in_a_thread", [False, True])
+def test_texts(client, tagger, monkeypatch, in_a_thread):
+    monkeypatch.setattr(app, "_MANY", 0 if in_a_thread else app._MANY)
     model = labeltree.load(tagger)
     texts = [TEXT, "Keeps tea hot", "", "wwwww"]
     one = client.post("/predict", json={"text": TEXT})
@@ -115,9 +117,7 @@ def test_texts(client, tagger):
         assert 0 < len(accepted) < model.n_labels
 
 
-@pytest.mark.parametrize("in_a_thread", [False, True])
-def test_rows(client, folder, monkeypatch, in_a_thread):
-    monkeypatch.setattr(app, "_MANY", 0 if in_a_thread else app._MANY)
+def test_rows(client, folder):
     model = labeltree.load(folder / "model")
     X = labeltree.read_svm(folder / "test.svm").X[:3]
     rows = [{"indices": row.indices.tolist()[::-1], "values": row.data.tolist()[::-1]} for row in X]

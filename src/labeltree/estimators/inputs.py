@@ -174,11 +174,10 @@ def restore_classes(label_names: tuple[str, ...] | None, n_labels: int, dtype: s
             raise ValueError(f"{dtype} is not the type of {n_labels} numbers")
         return classes
     kind = np.dtype(dtype or "O")
-    if kind.kind == "U":
-        kind = np.dtype("U")  # as long as the names: the stored length may be anything
     if kind.kind == "b":
         return np.array([name == "True" for name in label_names])
-    return np.array(label_names, dtype=object).astype(kind)
+    # Strings are as long as the names: the stored length may be anything.
+    return np.array(label_names, dtype=object).astype("U" if kind.kind == "U" else kind)
 
 
 def _are_column_numbers(classes: NDArray[Any]) -> bool:

@@ -92,7 +92,8 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores : ndarray of float32, rows x k
             In (0, 1]; 0 where the label is -1.
         """
-        return self._search(self._rows(X), checked("k", k, limits.TOP))
+        rows = self._rows(X)
+        return self.model_.predict(rows, top=checked("k", k, limits.TOP), **self._options())
 
     def predict_proba(self, X: Any) -> Any:
         """Return the scores of the labels that the beam reaches.
@@ -179,12 +180,9 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         function = parameters["score_function"]
         return {**options, "score": None if function == AUTO else function}
 
-    def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        return self.model_.predict(rows, top=top, **self._options())
-
     def _best(self, rows: Any) -> NDArray[np.int32]:
         """Return the best label of each row, or -1; as a class, the most frequent one instead."""
-        best = self._search(rows, 1)[0][:, 0]
+        best = self.model_.predict(rows, top=1, **self._options())[0][:, 0]
         return np.where(best < 0, self.model_.label_counts.argmax(), best) if self._single else best
 
     def _reached_scores(self, X: Any) -> Any:

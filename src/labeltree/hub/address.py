@@ -18,24 +18,15 @@ EXPECTED = "such as hf://user/name, s3://bucket/name, gs://bucket/name or https:
 
 
 def is_address(place: Any) -> bool:
-    """Return whether the place of a model is an address and not a directory.
-
-    Examples
-    --------
-    >>> is_address("hf://user/name"), is_address("models/name")
-    (True, False)
-    """
+    """Return whether the place of a model is an address such as hf://user/name, and not a directory."""
     return isinstance(place, str) and _SCHEME.match(place) is not None
 
 
 class HubPath(NamedTuple):
-    """Where a model is on the Hugging Face Hub: a repository such as user/name, and a folder in it.
-
-    Without a revision, it is on the default branch.
-    """
+    """Where a model is on the Hugging Face Hub: a repository such as user/name, and a folder in it."""
 
     repo: str
-    revision: str | None
+    revision: str | None  # None for the default branch
     folder: str
 
     def file(self, name: str) -> str:

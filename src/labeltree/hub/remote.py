@@ -101,12 +101,15 @@ class Store:
 
     def names(self) -> set[str]:
         """Return the files below the address, relative to it."""
-        with refusing(self.address):
-            self._forget()
-            try:
-                found = self._system.find(self._top)
-            except FileNotFoundError:
-                return set()
+        with refusing(self.address, writing=True):
+            return self._find()
+
+    def _find(self) -> set[str]:
+        self._forget()
+        try:
+            found = self._system.find(self._top)
+        except FileNotFoundError:
+            return set()
         return {path.removeprefix(self._top) for path in found if path.startswith(self._top)}
 
     def publish(
@@ -163,11 +166,9 @@ class DirectoryStore(Store):
         """Return whether the files are in this local directory."""
         return self._directory.is_dir() and self._directory.samefile(path)
 
-    def names(self) -> set[str]:
-        """Return the files below the address, relative to it."""
+    def _find(self) -> set[str]:
         found = self._directory.rglob("*")
-        with refusing(self.address):
-            return {path.relative_to(self._directory).as_posix() for path in found if path.is_file()}
+        return {path.relative_to(self._directory).as_posix() for path in found if path.is_file()}
 
     def _get(self, name: str, target: Path, most: int, report: Report) -> None:
         with refusing(self.address, name):
@@ -198,13 +199,11 @@ class HubStore(Store):
         self._api = self._hub.HfApi(library_name="labeltree", library_version=__version__)
         self._commit: str | None = None
 
-    def names(self) -> set[str]:
-        """Return the files below the address, relative to it."""
-        with refusing(self.address, writing=True):
-            if not self._api.repo_exists(self._place.repo):
-                return set()
-            self._commit = self._api.model_info(self._place.repo, revision=self._place.revision).sha
-        return super().names()
+    def _find(self) -> set[str]:
+        if not self._api.repo_exists(self._place.repo):
+            return set()
+        self._commit = self._api.model_info(self._place.repo, revision=self._place.revision).sha
+        return super()._find()
 
     def publish(
         self, files: Mapping[str, Path | bytes], remove: Iterable[str], message: str, report: Report

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from anyio.to_thread import current_default_thread_limiter, run_sync
@@ -37,12 +37,10 @@ Number = Annotated[int, Query(ge=0, le=LARGEST_INT32)]
 _FORM_FIELDS = 1000
 # Explanations at a time: nothing can interrupt them, but those that wait are dropped after the time limit.
 _THREADS = 4
-# Features or labels that are converted in a thread, so that other requests need not wait.
+# Labels in an answer that is written in a thread, so that other requests need not wait.
 _MANY = 10_000
 # What the service can fail with; the client learns of the last one that it failed, and the log says why.
 _ERRORS = (RequestError, InputError, RequestValidationError, ValidationError, HTTPException, Exception)
-
-T = TypeVar("T")
 
 
 def create_app(
@@ -101,8 +99,7 @@ def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batche
             raise RequestError(413, what, "send several requests")
         queries: Queries
         if body.rows is not None:
-            size = sum(len(row.indices) for row in body.rows)
-            queries = await _convert(size, schemas.to_matrix, served.model, body.rows, settings)
+            queries = schemas.to_matrix(served.model, body.rows, settings)
         else:
             queries = schemas.check_texts(served.model, texts or [], settings)
         decision = _decision(served, body)
@@ -113,7 +110,9 @@ def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batche
         ranked = await batcher.predict(served, queries, top)
         if decision is not None and number:
             ranked = decision.accept(*ranked)
-        return await _convert(ranked[0].size, _answer, served, ranked)
+        if ranked[0].size > _MANY:
+            return await run_sync(_answer, served, ranked)
+        return _answer(served, ranked)
 
     @router.post(
         "/explain",
@@ -153,11 +152,6 @@ def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batche
         return JsonResponse({"results": _suggestions(served, ranked)})
 
     return router
-
-
-async def _convert(size: int, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function whose time grows with a size: in a thread if it is large."""
-    return await run_sync(function, *arguments) if size > _MANY else function(*arguments)
 
 
 def _decision(served: ServedModel, body: schemas.PredictRequest) -> Decision | None:

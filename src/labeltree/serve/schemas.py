@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,17 +37,6 @@ class _Request(BaseModel):
             raise ValueError(f"expected one of the fields {alternatives(names)}, but {found}")
 
 
-# What the document says beyond the types of the fields; the validators below check it.
-_NOT_BOTH: dict[str, Any] = {
-    "anyOf": [{"properties": {"accepted": {"const": False}}}, {"properties": {"threshold": {"type": "null"}}}]
-}
-
-
-def _one_of(**types: str) -> dict[str, Any]:
-    """Describe that exactly one of some fields is given; others may be null."""
-    return {"oneOf": [{"required": [name], "properties": {name: {"type": types[name]}}} for name in types]}
-
-
 class Row(_Request):
     """The features of a row that are not zero: as many indices as values."""
 
@@ -58,11 +47,7 @@ class Row(_Request):
 
 
 class PredictRequest(_Request):
-    """What POST /predict asks for: labels for a text, for texts, or for rows of features."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"allOf": [_one_of(text="string", texts="array", rows="array"), _NOT_BOTH]}
-    )
+    """What POST /predict asks for: labels for either a text, texts, or rows of features."""
 
     model: ModelName = None
     text: Text | None = None
@@ -87,9 +72,7 @@ class PredictRequest(_Request):
 
 
 class ExplainRequest(_Request):
-    """What POST /explain asks for: why a text or a row has its labels, or a given one."""
-
-    model_config = ConfigDict(json_schema_extra={"allOf": [_one_of(text="string", row="object")]})
+    """What POST /explain asks for: why either a text or a row has its labels, or a given one."""
 
     model: ModelName = None
     text: Text | None = None
