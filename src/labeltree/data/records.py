@@ -99,13 +99,13 @@ class Lines:
     def __init__(
         self, path: str | os.PathLike[str], progress: Callable[[float], None] | None, *, eager: bool = False
     ) -> None:
-        self.path, self.eager, self.waiting = path, eager, True
-        self._progress = progress
+        self.path, self.waiting = path, True
+        self._progress, self._eager = progress, eager
 
     def __iter__(self) -> Iterator[str]:
         number = 1
         begun: list[bytes] = []  # parts of a line that has not ended
-        read = read_pieces(self.path, _PIECE_BYTES, self._progress, eager=self.eager)
+        read = read_pieces(self.path, _PIECE_BYTES, self._progress, eager=self._eager)
         with contextlib.closing(read) as pieces:
             for piece, last in pieces:
                 content = piece.tobytes()

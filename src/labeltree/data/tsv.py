@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from labeltree.data.records import Lines
 
 _ID = "id"  # what the first of three columns is called
-_LOOK_LINES, _LOOK_CHARACTERS = 1000, 1 << 20
 _LEAST_LINES = 20  # to judge columns by their words
 _URIS = re.compile(r"\s*(<?\w[\w+.-]*://[^\s<>]+>?(\s+|$))+")
 _NUMBERS = re.compile(r"\s*(\d+\s*)+")
@@ -34,7 +33,7 @@ class _Layout(NamedTuple):
 def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Split lines into the columns of the first one; further tabs belong to the text beside them."""
     numbered = enumerate(lines, 1)
-    head, error = _head(lines, numbered)
+    head = _head(lines, numbered)
     layout, split = _layout(rules, head)
     if rules.layout not in (None, layout):
         what = f"expected {_described(rules.layout)} as in the file before, got {_described(layout)}"
@@ -45,7 +44,7 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
     cut = str.rsplit if text_at == 0 else str.split
     is_plain = not rules.strict and rules.starts is None
     most = n_columns - 1 if text_at in (0, n_columns - 1) else -1
-    for number, line in itertools.chain(_again(head, error, lines), numbered):
+    for number, line in itertools.chain(_again(head, lines), numbered):
         if not line and n_columns != 1:
             continue
         fields = cut(line, "\t", most)
@@ -66,34 +65,22 @@ def is_of_pecos(lines: Iterable[str]) -> bool:
     return bool(text.strip() and _OF_PECOS.fullmatch(labels) and not re.match(r"\s*\d+:", text))
 
 
-def _head(
-    lines: Lines, numbered: Iterator[tuple[int, str]]
-) -> tuple[list[tuple[int, str]], InputError | None]:
-    """Read the first lines, as many as a pipe has; and the error of the one after them, if any."""
+def _head(lines: Lines, numbered: Iterator[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Read the first lines, as many as the file gives at once."""
     head: list[tuple[int, str]] = []
-    n_characters = 0
-    try:
-        for number, line in numbered:
-            if line or head:
-                head.append((number, line))
-                n_characters += len(line)
-            if head and lines.eager and lines.waiting:
-                break
-            if len(head) == _LOOK_LINES or n_characters > _LOOK_CHARACTERS:
-                break
-    except InputError as error:
-        return head, error
-    return head, None
+    for number, line in numbered:
+        if line or head:
+            head.append((number, line))
+        if head and lines.waiting:
+            break
+    return head
 
 
-def _again(head: list[tuple[int, str]], error: InputError | None, lines: Lines) -> Iterator[tuple[int, str]]:
+def _again(head: list[tuple[int, str]], lines: Lines) -> Iterator[tuple[int, str]]:
     """Yield the first lines, after all of which only the next one is waited for."""
-    after = lines.waiting
     for at, line in enumerate(head, 1):
-        lines.waiting = after and at == len(head)
+        lines.waiting = at == len(head)
         yield line
-    if error is not None:
-        raise error
 
 
 def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
