@@ -15,10 +15,11 @@ from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from labeltree.base.display import Progress
     from labeltree.data.dataset import Dataset
     from labeltree.data.inputs import Source
-    from labeltree.data.read import Batch
     from labeltree.data.summary import DataSummary
     from labeltree.model.labeled_data import Labeled
     from labeltree.model.model import Model
@@ -202,15 +203,15 @@ class DataFile:
         source = self._source(require_labels=require_labels)
         return source.dataset(self.settings, like=self._model, threads=threads, progress=progress)
 
-    def batches(self, threads: int | None, progress: Progress) -> Iterator[Batch]:
-        """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""
-        from labeltree.data.read import Batch, read_batches
+    def batches(self, threads: int | None, progress: Progress) -> Iterator[tuple[list[str], csr_matrix]]:
+        """Yield the IDs and the features of rows in batches; LIBSVM data is a single batch."""
+        from labeltree.data.read import read_batches
 
         source = self._source(require_labels=False)
         features = None if self._model is None else self._model.text
         if features is None or source.documents is None:
             data = self.dataset(threads, progress, require_labels=False)
-            yield Batch([""] * data.n_instances, data.X)
+            yield [""] * data.n_instances, data.X
             return
         empty = True
         for batch in read_batches(source.documents(progress), features, threads=threads):

@@ -275,9 +275,7 @@ def _file_map(array: NDArray[Any]) -> mmap.mmap | None:
     return source.base if isinstance(source, np.memmap) and source.mode == "r" else None  # type: ignore[return-value]
 
 
-def csr_arrays(
-    matrix: sparse.csr_matrix,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+def csr_arrays(matrix: sparse.csr_matrix) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """Return indptr, indices and data as the kernels take them, copied only if type or layout differ.
 
     The matrix must have fewer than 2**31 columns, as in every Dataset.

@@ -34,13 +34,7 @@ from labeltree.data.frames import (
     matrix_of,
     text_values,
 )
-from labeltree.data.read import (
-    LabelNumbers,
-    check_options,
-    documents_dataset,
-    read_features,
-    resolve_format,
-)
+from labeltree.data.read import LabelNumbers, check_options, documents_dataset, read_features, resolve_format
 from labeltree.data.records import Documents
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
@@ -227,38 +221,24 @@ def _file_source(
         raise InputError("no such file", file=reprlib.repr(path), hint=hint)
     files = data_files(path)
     format = resolve_format(files, given.get("format"), like)
-    name = shown_files(files)
     check_options(format, given)
     if format not in limits.TEXT_FORMAT.values:
-        detected = not (given.get("format") or format_of(files[0]))
-
-        def features(threads: int | None, progress: Progress | None) -> Dataset:
-            return read_features(
-                files,
-                format,
-                like,
-                one_based=given.get("one_based"),
-                detected=detected,
-                require_labels=require_labels,
-                threads=threads,
-                progress=progress,
-            )
-
-        return Source(columns, require_labels, name, format, features)
-
-    def documents(progress: Progress | None) -> Iterable[Document]:
-        return Documents(
-            files,
-            format,
-            columns,
-            require_labels=require_labels,
-            strict=bool(given.get("strict")),
-            progress=progress,
-            eager=not require_labels,
-            learns=like is None,
+        one_based = given.get("one_based")
+        features = partial(
+            read_features, files, format, like, one_based=one_based, require_labels=require_labels
         )
-
-    return Source(columns, require_labels, name, format, documents=documents)
+        return Source(columns, require_labels, shown_files(files), format, features)
+    documents = partial(
+        Documents,
+        files,
+        format,
+        columns,
+        require_labels=require_labels,
+        strict=bool(given.get("strict")),
+        eager=not require_labels,
+        learns=like is None,
+    )
+    return Source(columns, require_labels, shown_files(files), format, documents=documents)
 
 
 def _memory_source(

@@ -6,7 +6,6 @@ import os
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import sparse
 
 from labeltree.base import limits
 from labeltree.base.display import Progress
-from labeltree.base.paths import detected_format, shown_files
+from labeltree.base.paths import detected_format, format_of, shown_files
 from labeltree.base.system import threads_to_use
 from labeltree.data.binary import read_npz
 from labeltree.data.columns import Columns, Document, Labels
@@ -84,15 +83,14 @@ def check_options(format: str, given: Mapping[str, Any]) -> None:
 def read_features(
     files: tuple[str, ...],
     format: str,
-    like: Any = None,
+    like: Any,
+    threads: int | None,
+    progress: Progress | None,
     *,
-    one_based: bool | None = None,
-    detected: bool = False,
-    require_labels: bool = True,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    one_based: bool | None,
+    require_labels: bool,
 ) -> Dataset:
-    """Read LIBSVM or .npz files, with the features of a model; `detected` if no name shows the format."""
+    """Read LIBSVM or .npz files, with the features of a model."""
     if format == "npz":
         dataset = read_npz(files, require_labels=require_labels)
         return dataset if like is None else dataset.widen(like.n_features)
@@ -104,7 +102,7 @@ def read_features(
             files, one_based=one_based, threads=threads, require_labels=require_labels, progress=progress
         )
     except InputError as error:
-        if detected and error.line is not None:
+        if error.line is not None and format_of(files[0]) is None:
             hint = "set {format} to tsv if the file is text"
             raise error.replace(hint=f"{error.hint}, or {hint}" if error.hint else hint) from None
         raise
@@ -148,18 +146,10 @@ def documents_dataset(
     return Dataset(X, Y, names, text=features, n_skipped=labels.n_skipped, notes=(*notes, *labels.notes()))
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Some successive documents of a file: what identifies each, and their features."""
-
-    ids: list[str]
-    X: sparse.csr_matrix
-
-
 def read_batches(
     documents: Iterable[Document], features: TextFeatures, *, threads: int | None = None
-) -> Iterator[Batch]:
-    """Compute the features of documents batch by batch, as soon as a pipe or a terminal has them.
+) -> Iterator[tuple[list[str], sparse.csr_matrix]]:
+    """Yield the IDs and the features of documents in batches, as soon as a pipe or a terminal has them.
 
     Every document is in a batch, in order; one without text has no features. If a document cannot be read,
     the error comes after those before it.
@@ -173,12 +163,12 @@ def read_batches(
             texts.append(text)
             is_last = isinstance(documents, Documents) and documents.waiting  # of those that a pipe has
             if is_last or len(texts) == _BATCH_ROWS:
-                yield Batch(ids, features.transform(texts, threads=threads))
+                yield ids, features.transform(texts, threads=threads)
                 ids, texts = [], []
     except InputError as invalid:  # the rows before it are answered first
         error = invalid
     if texts:
-        yield Batch(ids, features.transform(texts, threads=threads))
+        yield ids, features.transform(texts, threads=threads)
     if error is not None:
         raise error
 

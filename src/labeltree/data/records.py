@@ -25,26 +25,12 @@ class Documents:
     Files are in UTF-8, plain or compressed; "-" is standard input. Several are read one after the other, and
     have the same format and the same columns.
 
-    Parameters
-    ----------
-    require_labels : bool
-        Reject a file that has no column for labels.
-    strict : bool
-        Reject a document without text, and with `require_labels` one without labels or with a null among
-        them. Otherwise, a text or labels that are null or missing are empty.
-    progress : callable, optional
-        Called periodically with the fraction of the files read so far, if their length is known.
-    eager : bool, default False
-        Take from a pipe what it has to give, without waiting for more.
-    learns : bool, default False
-        Refuse a TSV file whose columns cannot be told apart; a model knows its labels, and can note others.
-    starts : list of int, optional
-        To which the first line of each document is appended.
-
-    Attributes
-    ----------
-    notes : dict
-        Its keys are sentences about what was read in another way than it is written, after the iteration.
+    `require_labels` rejects a file that has no column for labels; `strict` a document without text, and with
+    `require_labels` one without labels or with a null among them, which are otherwise empty. If `eager`, a
+    pipe gives what it has without waiting for more. If it `learns`, a TSV file whose columns cannot be told
+    apart is refused; a model knows its labels, and can note others. The first line of each document is
+    appended to `starts`. After the iteration, the keys of `notes` are sentences about what was read in
+    another way than it is written.
     """
 
     def __init__(
@@ -52,10 +38,10 @@ class Documents:
         files: Sequence[str],
         format: str,
         columns: Columns,
+        progress: Callable[[float], None] | None = None,
         *,
         require_labels: bool,
         strict: bool,
-        progress: Callable[[float], None] | None = None,
         eager: bool = False,
         learns: bool = False,
         starts: list[int] | None = None,

@@ -216,7 +216,7 @@ def _batches(
         return
     if is_file(data):
         found = read_batches(source.documents(None), model.text, threads=threads)
-        yield from (batch.X for batch in found)
+        yield from (rows for _, rows in found)
         return
     texts = checked_texts(data) if in_turn else (document.text for document in source.documents(None))
     texts = given_texts(texts) if reading.get("strict") else texts

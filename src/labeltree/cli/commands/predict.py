@@ -87,13 +87,11 @@ def predict(
         stages.stage("predict", f"predicting {source.name}") as progress,
         contextlib.nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as file,
     ):
-        for batch in source.batches(threads, progress):
+        for row_ids, X in source.batches(threads, progress):
             start = time.perf_counter()
-            labels, scores = opened.predict(
-                batch.X, top=top, threads=threads, threshold=minimum, **asdict(search)
-            )
+            labels, scores = opened.predict(X, top=top, threads=threads, threshold=minimum, **asdict(search))
             seconds += time.perf_counter() - start
-            ids = None if id_column is None else batch.ids
+            ids = None if id_column is None else row_ids
             answers = _answers(rows, ids, labels.tolist(), scores.tolist(), opened.label_names, shown)
             if json and output is None:
                 predictions += answers
