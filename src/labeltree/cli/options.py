@@ -20,8 +20,8 @@ import typer
 
 from labeltree import settings
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli.places import local, model_place
+from labeltree.cli.printing import Display
 from labeltree.errors import InputError, alternatives
 from labeltree.settings import (
     DEFAULT_BEAM,
@@ -205,8 +205,8 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def call(**given: Any) -> None:
         given.pop("help_all", None)
-        stages = Stages(bool(given.get("quiet") or given.get("json")))
-        given = {name: local(value, stages) for name, value in given.items()}
+        display = Display(bool(given.get("quiet")), bool(given.get("json")))
+        given = {name: local(value, display) for name, value in given.items()}
         for name, group in groups.items():
             given[name] = group(**{item.name: given.pop(item.name) for item in fields(group)})
         function(**given)

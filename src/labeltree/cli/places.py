@@ -8,8 +8,7 @@ from typing import Any
 
 import typer
 
-from labeltree.base.display import Stages
-from labeltree.cli import printing
+from labeltree.cli.printing import Display, warnings_as_notes
 from labeltree.hub.address import is_address
 
 
@@ -33,13 +32,13 @@ def own_place(text: str) -> Path:
     return Path(text)
 
 
-def local(value: Any, stages: Stages) -> Any:
+def local(value: Any, display: Display) -> Any:
     """Return an argument with directories in place of published models, which are downloaded if necessary."""
     if isinstance(value, list | tuple):
-        return type(value)(local(each, stages) for each in value)
+        return type(value)(local(each, display) for each in value)
     if not isinstance(value, Published):
         return value
     from labeltree.hub.loading import fetch
 
-    with printing.warnings_as_notes():
-        return fetch(value.url, stage=stages.stage)
+    with warnings_as_notes():
+        return fetch(value.url, stage=display.stage)

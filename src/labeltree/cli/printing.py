@@ -7,11 +7,13 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from labeltree.base.display import Progress, Stages, in_list, text_table
 from labeltree.base.display import escaped as escaped
 from labeltree.base.display import human_seconds as human_seconds
-from labeltree.base.display import in_list, text_table
 from labeltree.base.json import to_json
 from labeltree.base.system import human_bytes
 
@@ -38,6 +40,38 @@ def show(report: Mapping[str, Any], lines: Iterable[str], json: bool, quiet: boo
         print_json(report)
     elif not quiet:
         print(*lines, sep="\n")
+
+
+@dataclass(frozen=True)
+class Display:
+    """What a command shows: its progress, and its results as lines or as one JSON object."""
+
+    quiet: bool = False
+    json: bool = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only results are shown."""
+        return self.quiet or self.json
+
+    @cached_property
+    def _stages(self) -> Stages:
+        return Stages(self.is_quiet)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each stage took."""
+        return self._stages.seconds
+
+    @contextmanager
+    def stage(self, name: str, description: str) -> Iterator[Progress]:
+        """Show and time one stage, and print warnings of the library as notes."""
+        with warnings_as_notes(), self._stages.stage(name, description) as progress:
+            yield progress
+
+    def show(self, report: Mapping[str, Any], lines: Iterable[str]) -> None:
+        """Print the results; the JSON object has the seconds of the stages, too."""
+        show({**report, "seconds": self.seconds}, lines, self.json, self.quiet)
 
 
 def note(message: str) -> None:

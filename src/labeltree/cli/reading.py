@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import printing
+from labeltree.cli.printing import Display
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
@@ -160,7 +160,7 @@ class DataFile:
 
     def read(
         self,
-        stages: Stages,
+        display: Display,
         threads: int | None,
         *,
         require_labels: bool = True,
@@ -172,7 +172,7 @@ class DataFile:
         """
         from labeltree.data.summary import suspicions
 
-        with stages.stage("read", f"reading {self.name}") as progress:
+        with display.stage("read", f"reading {self.name}") as progress:
             dataset = self.dataset(threads, progress, require_labels=require_labels)
         if self._model is not None and require_labels:
             noted = [] if noted is None else noted
@@ -183,7 +183,7 @@ class DataFile:
         return dataset.drop_rare(self.least_rows)
 
     @staticmethod
-    def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:
+    def show(dataset: Dataset, display: Display, name: str | None = None) -> DataSummary:
         """Show on standard error what was read, if not quiet, and note what looks wrong; return it all.
 
         The name distinguishes several datasets.
@@ -191,7 +191,7 @@ class DataFile:
         from labeltree.data.summary import describe_data, summary_lines
 
         summary = describe_data(dataset, _as_options)
-        if not quiet:
+        if not display.is_quiet:
             lines = [f"data    {name}"] * (name is not None) + summary_lines(summary)
             print(*map(printing.escaped, lines), sep="\n", file=sys.stderr, flush=True)
         for warning in summary["warnings"]:
@@ -221,11 +221,11 @@ class DataFile:
             raise InputError("the file contains no documents", file=self.name)
 
 
-def open_model(stages: Stages, path: Path) -> Model:
+def open_model(display: Display, path: Path) -> Model:
     """Open a model as one stage of the command."""
     from labeltree.model.model import load
 
-    with stages.stage("load", f"opening {path}"):
+    with display.stage("load", f"opening {path}"):
         return load(path)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.base.limits import AUTO
 from labeltree.cli import printing
+from labeltree.cli.printing import Display
 from labeltree.cli.reading import DataFile
 from labeltree.errors import InputError
 from labeltree.settings import (
@@ -76,15 +76,15 @@ class Training:
         score = stored_score(self.score, self.score_scale)
         return ModelSettings.of({**vars(self), "tree": given}, score, self.normalize)
 
-    def prepare(self, dataset: Dataset, *, quiet: bool) -> tuple[Dataset, DataSummary]:
+    def prepare(self, dataset: Dataset, display: Display) -> tuple[Dataset, DataSummary]:
         """Show what was read; return the rows to train on, which may be scaled, and a summary of the data."""
         from labeltree.training.default_cost import default_costs, length_cost
 
-        summary = DataFile.show(dataset, quiet=quiet)
+        summary = DataFile.show(dataset, display)
         scaled = dataset.normalize() if self.normalize else dataset
-        if scaled.X is not dataset.X and not quiet:
+        if scaled.X is not dataset.X and not display.is_quiet:
             printing.note("rows are scaled to length 1; --no-normalize keeps their lengths")
-        if self.cost is None and not quiet and length_cost(scaled.X) != 1:
+        if self.cost is None and not display.is_quiet and length_cost(scaled.X) != 1:
             cost = default_costs(scaled.X)[0]
             printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
         return scaled, summary
@@ -96,14 +96,13 @@ def read_and_plan(
     training: Training,
     threads: int | None,
     *,
-    stages: Stages,
-    quiet: bool,
+    display: Display,
     memory_limit: int | None = None,
 ) -> tuple[Plan, Dataset, DataSummary]:
     """Read data, and plan a model of it; return the plan, the rows to train on and a summary of the data."""
     from labeltree.training.train import build_plan
 
-    dataset, summary = training.prepare(source.read(stages, threads), quiet=quiet)
+    dataset, summary = training.prepare(source.read(display, threads), display)
     with printing.warnings_as_notes():
         plan = build_plan(
             dataset,
@@ -113,6 +112,6 @@ def read_and_plan(
             normalize=settings.normalize,
             threads=threads,
             memory_limit=memory_limit,
-            stage=stages.stage,
+            stage=display.stage,
         )
     return plan, dataset, summary

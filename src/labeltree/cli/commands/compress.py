@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading
@@ -30,8 +29,7 @@ def compress(
     report: Path | None = None,
     threads: options.Threads = None,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Write a smaller copy of a model.
 
@@ -79,8 +77,7 @@ def compress(
     if out is not None:
         Budget(max_loss, max_size).check(weights, prune, validation is not None)
         StorageSettings(weights, prune)
-    stages = Stages(quiet or json)
-    with stages.stage("load", f"opening {model}"):
+    with display.stage("load", f"opening {model}"):
         opened = load(model, verify=False)  # each block is verified before it is compressed
     if out is not None:
         check_apart(model, out)
@@ -91,12 +88,12 @@ def compress(
     check_source(model, opened.trees)
     dataset = None
     if validation is not None:
-        dataset = DataFile(validation, reading, opened).read(stages, threads)
+        dataset = DataFile(validation, reading, opened).read(display, threads)
     figures: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
     if report is not None and dataset is not None:
         loss = REPORTED_LOSS if max_loss is None else max_loss
-        with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model}") as progress:
+        with display.stage("evaluate", f"evaluating {model}") as progress:
             points = list(opened.frontier(dataset, max_loss=loss, threads=threads, progress=progress))
         figure = plots.frontier_figure(points)
         report.mkdir(exist_ok=True)
@@ -110,7 +107,7 @@ def compress(
             printing.note(plots.missing())
     if out is not None:
         tried: list[Trial] = []
-        with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
+        with display.stage("compress", f"compressing {model}") as progress:
             small = opened.compress(
                 out,
                 weights=weights,
@@ -133,8 +130,8 @@ def compress(
             printing.note(f"No smaller form loses at most {points_lost}: all weights are float32.")
         if dataset is not None:
             lines += [*_table({**trial, "chosen": trial is chosen} for trial in trials), ""]
-        lines += _summary(figures, stages.seconds["compress"])
-    printing.show({**figures, "seconds": stages.seconds}, lines, json, quiet)
+        lines += _summary(figures, display.seconds["compress"])
+    display.show(figures, lines)
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> list[str]:

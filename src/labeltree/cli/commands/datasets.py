@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.data.published import SOURCES
 from labeltree.errors import InputError
@@ -17,8 +16,7 @@ def download(
     name: Annotated[str, limits.OneOf(tuple(SOURCES))],
     *,
     directory: Path | None = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Download and verify one of the paper's datasets.
 
@@ -34,8 +32,7 @@ def download(
     """
     from labeltree.data.published import fetch_data
 
-    stages = Stages(quiet or json)
-    found = fetch_data(name, directory, stage=stages.stage)
+    found = fetch_data(name, directory, stage=display.stage)
     figures: dict[str, dict[str, Any]] = {
         part: {"path": str(path), "bytes": path.stat().st_size, **printing.counts(dataset)}
         for part, path, dataset in zip(("train", "test"), found.files, (found.train, found.test), strict=True)
@@ -50,7 +47,7 @@ def download(
         "",
         *printing.table(("", "found", "published", ""), rows, left=1),
     ]
-    printing.show({"name": name, **figures, "checks": checks, "seconds": stages.seconds}, lines, json, quiet)
+    display.show({"name": name, **figures, "checks": checks}, lines)
 
 
 def synth(
@@ -60,8 +57,7 @@ def synth(
     scale: Annotated[float, limits.Number(0, math.inf, above=True)] = 1.0,
     seed: options.Seed = 0,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Generate a synthetic dataset modeled on a well-known one.
 
@@ -84,16 +80,15 @@ def synth(
             check_output(path, overwrite)
     elif out_dir.exists():
         raise InputError("is a file, not a directory", file=out_dir, hint="choose another name")
-    stages = Stages(quiet or json)
-    with stages.stage("synth", f"generating data like {like}"):
+    with display.stage("synth", f"generating data like {like}"):
         parts = dict(zip(paths, synthesize(like, scale, seed), strict=True))
-    with stages.stage("write", f"writing to {out_dir}"):
+    with display.stage("write", f"writing to {out_dir}"):
         out_dir.mkdir(parents=True, exist_ok=True)
         for name, path in paths.items():
             write_svm(path, parts[name])
     figures: dict[str, dict[str, Any]] = {
         name: {"path": str(path), **printing.counts(parts[name])} for name, path in paths.items()
     }
-    report = {"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds}
+    report = {"like": like, "scale": scale, "seed": seed, **figures}
     lines = printing.facts((part["path"], printing.shape(part)) for part in figures.values())
-    printing.show(report, lines, json, quiet)
+    display.show(report, lines)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.places import local, model_place
 from labeltree.cli.reading import DataFile, Reading, open_model, speed_of
@@ -41,8 +40,7 @@ def evaluate(
     reliability: bool = False,
     threads: options.Threads = None,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Measure the quality of a model's predictions on labeled data.
 
@@ -68,14 +66,13 @@ def evaluate(
 
     if per_label is not None:
         check_output(per_label, overwrite)
-    stages = Stages(quiet or json)
-    opened = open_model(stages, model)
-    dataset = DataFile(data, reading, opened).read(stages, threads)
+    opened = open_model(display, model)
+    dataset = DataFile(data, reading, opened).read(display, threads)
     rows = printing.plural(dataset.n_instances, "row")
     own_score = opened.score.replace(search.score, search.score_scale) == opened.score
     decision = opened.decision if own_score else None
     top = max(DEFAULT_RANKS) if decision is None and not (thresholds or reliability) else MAX_ACCEPTED
-    with printing.warnings_as_notes(), stages.stage("predict", f"predicting {rows}"):
+    with display.stage("predict", f"predicting {rows}"):
         labels, scores = opened.predict(dataset.X, top=top, threads=threads, **asdict(search))
     labeled = Labeled.of(dataset, opened)
     found = labeled.evaluate(labels, scores=None if decision is None else scores)
@@ -101,11 +98,11 @@ def evaluate(
     if reliability:
         figures["reliability"], figures["calibration_error"] = calibration.reliability(candidates)
         lines += ["", *_reliability_table(figures["reliability"], figures["calibration_error"])]
-    speed = speed_of(dataset.n_instances, stages.seconds["predict"])
-    if not quiet:
+    speed = speed_of(dataset.n_instances, display.seconds["predict"])
+    if not display.quiet:
         spent = printing.human_seconds(speed["seconds"])
         lines += ["", f"{rows} in {spent}, {speed['milliseconds_per_row']:.3f} ms per row"]
-    printing.show({**figures, **speed}, lines, json)
+    printing.show({**figures, **speed}, lines, display.json)
 
 
 def _threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
@@ -177,8 +174,7 @@ def compare(
     beam: Annotated[int, limits.BEAM] = DEFAULT_BEAM,
     seed: options.Seed = 0,
     threads: options.Threads = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Compare models on labeled data that none of them was trained on.
 
@@ -199,19 +195,18 @@ def compare(
         raise InputError("there is nothing to compare", hint=hint)
     if "-" in data:
         raise InputError("standard input can be read only once", hint="pass a file")
-    stages = Stages(quiet or json)
-    models = [open_model(stages, local(model_place(name), stages)) for name in names]
+    models = [open_model(display, local(model_place(name), display)) for name in names]
     noted: list[str] = []
     datasets = read_alike(
-        models, lambda model: DataFile(data, reading, model).read(stages, threads, noted=noted)
+        models, lambda model: DataFile(data, reading, model).read(display, threads, noted=noted)
     )
-    with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
+    with display.stage("compare", "comparing") as progress:
         found = compare_models(
             models, datasets, names=names, beam=beam, seed=seed, threads=threads, progress=progress
         )
     for note in found.notes(_notes):
         printing.note(note)
-    printing.show(found.to_dict(), [repr(found), *([] if quiet else ["", _F1_NOTE])], json)
+    printing.show(found.to_dict(), [repr(found), *([] if display.quiet else ["", _F1_NOTE])], display.json)
 
 
 def _notes(data: Labeled, model: str = "the model") -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading
 from labeltree.errors import InputError
@@ -116,7 +115,9 @@ def _read_row(
         raise InputError("options for reading a file are given without --file", hint="add --file and --row")
     model = load(path)
     if file is not None and number is not None:
-        dataset = DataFile(file, reading, model).read(Stages(quiet=True), None, require_labels=False)
+        dataset = DataFile(file, reading, model).read(
+            printing.Display(quiet=True), None, require_labels=False
+        )
         if number >= dataset.n_instances:
             raise InputError(
                 f"--row is {number}, expected a row from 0 to {dataset.n_instances - 1}",

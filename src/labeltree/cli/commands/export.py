@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text, open_model
@@ -27,8 +26,7 @@ def convert(
     header: bool = False,
     overwrite: bool = False,
     threads: options.Threads = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Write the features of a file as LIBSVM or NumPy arrays.
 
@@ -54,21 +52,20 @@ def convert(
     if header and form == "npz":
         raise InputError("--header applies only to LIBSVM files", hint="remove it")
     check_output(out, overwrite)
-    stages = Stages(quiet or json)
-    opened = None if model is None else open_model(stages, model)
+    opened = None if model is None else open_model(display, model)
     if opened is not None and text.settings() != Text().settings():
         raise InputError("options for text features are given with --model", hint="remove one of them")
-    dataset = DataFile(data, text, opened).read(stages, threads, require_labels=False)
+    dataset = DataFile(data, text, opened).read(display, threads, require_labels=False)
     if opened is not None:
         dataset = replace(dataset.align(opened.label_names, opened.n_labels), text=dataset.text)
-    with stages.stage("write", f"writing {out}"):
+    with display.stage("write", f"writing {out}"):
         if form == "svm":
             write_svm(out, dataset, header=header)
         else:
             _write_npz(out, dataset)
     size = out.stat().st_size
     figures = {"output": str(out), **printing.counts(dataset), "bytes": size}
-    printing.show(figures, [f"{out}: {printing.shape(figures)}, {human_bytes(size)}"], json, quiet)
+    display.show(figures, [f"{out}: {printing.shape(figures)}, {human_bytes(size)}"])
 
 
 def _write_npz(path: Path, dataset: Dataset) -> None:
@@ -103,8 +100,7 @@ def tree(
     number: Annotated[int, limits.Whole(0)] = 0,
     max_children: Annotated[int | None, limits.Whole(1)] = None,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Write the label tree of a model as JSON, DOT or a drawing.
 
@@ -138,7 +134,7 @@ def tree(
         file.write(text.encode())
     figures = {"trees": 1, "nodes": labels.n_nodes, "depth": labels.depth, "labels": labels.n_labels}
     line = f"{output}: {printing.forest(figures)}, {printing.plural(labels.n_labels, 'label')}"
-    printing.show({"output": str(output), **figures}, [line], json, quiet)
+    display.show({"output": str(output), **figures}, [line])
 
 
 def _check_form(out: Path, form: str | None, forms: Sequence[str]) -> None:
@@ -158,8 +154,7 @@ def page(
     frontier: Path | None = None,
     precision: Path | None = None,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Write a page that shows what a model contains.
 
@@ -181,11 +176,10 @@ def page(
     from labeltree.serve.model_quality import Measurements
     from labeltree.serve.page import make_page
 
-    stages = Stages(quiet or json)
     check_output(out, overwrite)
-    opened = open_model(stages, model)
+    opened = open_model(display, model)
     measured = Measurements.read(opened, frontier, precision)
-    with stages.stage("page", f"writing {out}"):
+    with display.stage("page", f"writing {out}"):
         html, n_boxes, n_labels = make_page(opened, model.resolve().name, measured)
         with write_whole(out) as file:
             file.write(html.encode())
@@ -197,8 +191,7 @@ def page(
         "boxes": n_boxes,
         "labels": n_labels,
         "labels_of_model": opened.n_labels,
-        "seconds": stages.seconds,
     }
     labels = f"{n_labels:,} of {printing.plural(opened.n_labels, 'label')}"
     line = f"{out}: {human_bytes(size)}, {n_boxes:,} boxes of the map; {labels} can be found"
-    printing.show(figures, [line], json, quiet)
+    display.show(figures, [line])

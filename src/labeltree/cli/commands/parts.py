@@ -6,7 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
@@ -24,8 +23,7 @@ def plan(
     memory_limit: options.MemoryLimit = None,
     force: bool = False,
     sync: bool = True,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Prepare training in parts, on one machine or many.
 
@@ -43,12 +41,11 @@ def plan(
     settings = training.model_settings()
     source = DataFile(data, text)
     check_target(work, overwrite=False)
-    stages = Stages(quiet or json)
     limit = sys.maxsize if force else memory_limit
     planned, dataset, summary = read_and_plan(
-        settings, source, training, threads, stages=stages, quiet=quiet or json, memory_limit=limit
+        settings, source, training, threads, display=display, memory_limit=limit
     )
-    with stages.stage("write", f"writing {work}"):
+    with display.stage("write", f"writing {work}"):
         notes = settings.tree.notes()
         plan_parts(dataset, planned, work, score=settings.score, notes=notes, sync=sync)
     report = {
@@ -59,7 +56,6 @@ def plan(
         "strips": sum(len(part.strips) for part in planned.trees),
         "planned_bytes": planned.model_bytes,
         "data": summary,
-        "seconds": stages.seconds,
     }
     bound = "" if planned.is_exact else "at most "
     facts = [
@@ -69,7 +65,7 @@ def plan(
         ("model", bound + printing.size(planned.model_bytes)),
         ("next", f"labeltree fill {work} --part 1/4, and the other parts; then labeltree join"),
     ]
-    printing.show(report, printing.facts(facts), json, quiet)
+    display.show(report, printing.facts(facts))
 
 
 def fill(
@@ -78,8 +74,7 @@ def fill(
     part: str = "1/1",
     threads: options.Threads = None,
     sync: bool = True,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Train a part of what `labeltree plan` prepared.
 
@@ -97,9 +92,8 @@ def fill(
     number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= n_parts:
         raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
-    stages = Stages(quiet or json)
     try:
-        with stages.stage("fill", f"training part {number} of {n_parts}") as progress:
+        with display.stage("fill", f"training part {number} of {n_parts}") as progress:
             missing = fill_part(work, number, n_parts, threads=threads, sync=sync, progress=progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues") from None
@@ -108,11 +102,10 @@ def fill(
         "part": number,
         "parts": n_parts,
         "missing": missing,
-        "seconds": stages.seconds,
         "peak_memory_bytes": peak_memory(),
     }
     left = f"{printing.plural(missing, 'strip')} not trained yet" if missing else "nothing is missing"
-    printing.show(report, [f"part {number} of {n_parts} is trained; {left}"], json, quiet)
+    display.show(report, [f"part {number} of {n_parts} is trained; {left}"])
 
 
 def join(
@@ -122,8 +115,7 @@ def join(
     threads: options.Threads = None,
     overwrite: bool = False,
     sync: bool = True,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Complete a model after all of its parts are trained.
 
@@ -140,14 +132,12 @@ def join(
     from labeltree.training.parts import join_parts
 
     _native.return_memory_at_once()
-    stages = Stages(quiet or json)
-    with printing.warnings_as_notes(), stages.stage("join", f"joining {work}"):
+    with display.stage("join", f"joining {work}"):
         joined = join_parts(work, model, overwrite=overwrite, threads=threads, sync=sync)
     report = {
         "model": str(model),
         "model_bytes": directory_bytes(model),
         "not_converged": joined.manifest["not_converged"],
-        "seconds": stages.seconds,
         "peak_memory_bytes": peak_memory(),
     }
     facts = [
@@ -155,4 +145,4 @@ def join(
         ("size", printing.size(report["model_bytes"])),
         ("memory", f"{human_bytes(report['peak_memory_bytes'])} at peak"),
     ]
-    printing.show(report, printing.facts(facts), json, quiet)
+    display.show(report, printing.facts(facts))

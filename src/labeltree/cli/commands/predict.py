@@ -8,13 +8,12 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading, open_model, speed_of
 from labeltree.errors import InputError
@@ -34,8 +33,7 @@ def predict(
     format: Annotated[str, limits.OneOf(("tsv", "csv", "jsonl", "svm"))] = "tsv",
     overwrite: bool = False,
     threads: options.Threads = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Predict the best labels for each row.
 
@@ -70,21 +68,20 @@ def predict(
         raise InputError("--threshold and --accepted exclude each other", hint="remove one of them")
     if output is not None:
         check_output(output, overwrite)
-    if id_column is not None and format == "svm" and not json:
+    if id_column is not None and format == "svm" and not display.json:
         raise InputError(
             "--format svm has no place for --id-column", hint="use --format tsv, csv or jsonl, or remove it"
         )
-    on_terminal = output is None and not json and sys.stdout.isatty()
+    on_terminal = output is None and not display.json and sys.stdout.isatty()
     shown = printing.escaped if on_terminal else str
-    stages = Stages(quiet or json or on_terminal)
-    opened = open_model(stages, model)
+    display = replace(display, quiet=display.quiet or on_terminal)
+    opened = open_model(display, model)
     source = DataFile(data, reading, opened, id_column)
     minimum: float | Literal["stored"] | None = "stored" if accepted else threshold
     predictions: list[dict[str, Any]] = []
     rows, seconds = 0, 0.0
     with (
-        printing.warnings_as_notes(),
-        stages.stage("predict", f"predicting {source.name}") as progress,
+        display.stage("predict", f"predicting {source.name}") as progress,
         contextlib.nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as file,
     ):
         for row_ids, X in source.batches(threads, progress):
@@ -93,7 +90,7 @@ def predict(
             seconds += time.perf_counter() - start
             ids = None if id_column is None else row_ids
             answers = _answers(rows, ids, labels.tolist(), scores.tolist(), opened.label_names, shown)
-            if json and output is None:
+            if display.json and output is None:
                 predictions += answers
             else:
                 columns = ["row", *(["id"] if ids is not None else []), "label", "score"]
@@ -102,7 +99,7 @@ def predict(
                 if output is None:
                     file.flush()
             rows += len(labels)
-    if json:
+    if display.json:
         more = {"predictions": predictions} if output is None else {"output": str(output)}
         printing.print_json({**speed_of(rows, seconds), **more})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import open_model
@@ -37,14 +36,14 @@ class About:
         """Whether there is any of it."""
         return any(value for value in vars(self).values())
 
-    def card(self, stages: Stages, path: Path, address: str | None = None) -> str:
+    def card(self, display: printing.Display, path: Path, address: str | None = None) -> str:
         """Return the card of a model, which is evaluated first if there is test data."""
         from labeltree.base.files import display_name
         from labeltree.hub.card import model_card
 
-        opened, metrics, data = open_model(stages, path), None, None
+        opened, metrics, data = open_model(display, path), None, None
         if self.test is not None:
-            with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {path}"):
+            with display.stage("evaluate", f"evaluating {path}"):
                 metrics = opened.evaluate(self.test)
             name = display_name(self.test).rpartition("/")[2]
             data = f"{name} ({metrics.rows:,} rows)"
@@ -68,8 +67,7 @@ def push(
     private: bool = False,
     dry_run: bool = False,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Publish a model.
 
@@ -95,19 +93,18 @@ def push(
 
     if about.is_given and not card:
         raise InputError("--no-card is given with options of the card", hint="remove one of them")
-    stages = Stages(quiet or json)
     shown = Address(address).shown
     if dry_run:
         written = model / "README.md"
         is_own = written.is_file() and not about.is_given
-        content = None if not card else written.read_text() if is_own else about.card(stages, model, shown)
-        if json:
+        content = None if not card else written.read_text() if is_own else about.card(display, model, shown)
+        if display.json:
             printing.print_json({"model": str(model), "address": shown, "card": content})
         elif content is not None:
             print(content, end="")
         return
-    text = (lambda: about.card(stages, model, shown)) if about.is_given else card
-    done = publish(model, address, overwrite=overwrite, private=private, card=text, stage=stages.stage)
+    text = (lambda: about.card(display, model, shown)) if about.is_given else card
+    done = publish(model, address, overwrite=overwrite, private=private, card=text, stage=display.stage)
     cards = {"written": "README.md, written", "kept": "README.md, kept as it was", None: "none"}
     pairs = [
         ("published", f"{printing.plural(done['files'], 'file')}, {human_bytes(done['bytes'])}"),
@@ -115,5 +112,5 @@ def push(
         *([("commit", done["commit"])] if done["commit"] else []),
         ("card", cards[done["card"]]),
     ]
-    report = {"model": str(model), **done, "seconds": stages.seconds}
-    printing.show(report, printing.facts(pairs), json, quiet)
+    report = {"model": str(model), **done}
+    display.show(report, printing.facts(pairs))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile
 from labeltree.errors import InputError, ResourceError
@@ -31,8 +30,7 @@ def reproduce(
     alphas: str | None = None,
     threads: options.Threads = None,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
@@ -89,12 +87,9 @@ def reproduce(
     check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)
-    stages = Stages(quiet or json)
-    splits = load_splits(data or (), threads=threads, stage=stages.stage)
+    splits = load_splits(data or (), threads=threads, stage=display.stage)
     summaries = {
-        split.name: DataFile.show(
-            split.train, quiet=quiet or json, name=split.name if len(splits) > 1 else None
-        )
+        split.name: DataFile.show(split.train, display, name=split.name if len(splits) > 1 else None)
         for split in splits
     }
     session = Session(splits, seed_list, threads)
@@ -111,7 +106,7 @@ def reproduce(
         for name in names:
             mine = {key: value for key, value in given.items() if key in EXPERIMENTS[name].options}
             try:
-                with printing.warnings_as_notes(), stages.stage(name, name) as progress:
+                with display.stage(name, name) as progress:
                     result = run_experiment(name, session, progress=progress, **mine)
                     result.save(out)
                 results.append(result)
@@ -132,7 +127,7 @@ def reproduce(
             report[result.name] = {"settings": result.settings, "tables": tables}
             lines += [f"{result.name}: {result.title}", ""]
             lines += [line for table in result.tables for line in table.lines()]
-        printing.show({**report, "seconds": stages.seconds}, [*lines, f"report {file}"], json, quiet)
+        display.show(report, [*lines, f"report {file}"])
     if skipped:
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
 

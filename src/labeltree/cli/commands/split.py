@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading
 from labeltree.settings import DEFAULT_SHARE
@@ -22,8 +21,7 @@ def split(
     seed: options.Seed = 0,
     threads: options.Threads = None,
     overwrite: bool = False,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Split labeled data into training and test rows.
 
@@ -42,8 +40,7 @@ def split(
     from labeltree import verbs
 
     source = DataFile(data, reading)  # refuses options that do not match the data
-    stages = Stages(quiet or json)
-    with stages.stage("split", f"splitting {source.name}"):
+    with display.stage("split", f"splitting {source.name}"):
         found = verbs.split(
             [Path(name) for name in data],
             path=out,
@@ -62,4 +59,4 @@ def split(
             f"Shares of labels differ from those of the parts by at most {found.largest_error:.2%} "
             f"({labels} with 20 or more rows)."
         )
-    printing.show({**found.to_dict(), "seconds": stages.seconds}, lines, json, quiet)
+    display.show(found.to_dict(), lines)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.places import own_place
 from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
@@ -22,8 +21,7 @@ def threshold(
     min_recall: Annotated[float | None, limits.TARGET] = None,
     calibrate: bool | None = None,
     threads: options.Threads = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Choose which labels a model accepts, and store the choice in it.
 
@@ -53,10 +51,9 @@ def threshold(
     from labeltree.model.labeled_data import Labeled, goal_of
 
     goal_of(metric, min_precision, min_recall)
-    stages = Stages(quiet or json)
-    opened = open_model(stages, model)
-    dataset = DataFile(validation, reading, opened).read(stages, threads)
-    with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
+    opened = open_model(display, model)
+    dataset = DataFile(validation, reading, opened).read(display, threads)
+    with display.stage("choose", "choosing a threshold"):
         choice = opened.choose_threshold(
             dataset,
             metric=metric,
@@ -71,7 +68,7 @@ def threshold(
         printing.note("Calibration does not make the scores better, so they stay as they are.")
     figures, cross_validated = choice.figures(), choice.cross_validated()
     is_calibrated = choice.calibration is not None
-    report = {"model": str(model), **choice.to_dict(), **missed, "seconds": stages.seconds}
+    report = {"model": str(model), **choice.to_dict(), **missed}
     percent = {name: f"{100 * value:.2f}%" for name, value in figures.items()}
     counts = f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']} of the rows"
     facts = [
@@ -86,4 +83,4 @@ def threshold(
     if cross_validated is not None:
         micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
         facts.append(("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation"))
-    printing.show(report, printing.facts(facts), json, quiet)
+    display.show(report, printing.facts(facts))

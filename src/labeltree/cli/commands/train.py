@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.base.limits import AUTO
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
@@ -26,8 +25,7 @@ def estimate(
     text: Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Report a model's size and whether it fits on this machine.
 
@@ -37,8 +35,7 @@ def estimate(
     from labeltree.trees.tree import depth_cells
 
     settings, source = training.model_settings(), DataFile(data, text)
-    stages = Stages(quiet or json)
-    plan, _, summary = read_and_plan(settings, source, training, threads, stages=stages, quiet=quiet or json)
+    plan, _, summary = read_and_plan(settings, source, training, threads, display=display)
     report = plan.to_dict()
     try:
         plan.check_resources(Path("."), memory_limit)
@@ -55,7 +52,7 @@ def estimate(
         larger = f"{trees} {report['ovr_ratio'] - 1:.1%} larger than one-vs-rest (--max-depth 1)."
         lines.insert(-1, larger)
     figures = {**report, "memory_limit_bytes": memory_limit, "fits": fits, "data": summary}
-    printing.show(figures, lines, json)
+    printing.show(figures, lines, display.json)
 
 
 def _estimated(report: dict[str, Any], memory_limit: int | None) -> list[str]:
@@ -106,8 +103,7 @@ def train(
     resume: bool = False,
     sync: bool = True,
     dask: str | None = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Train a model.
 
@@ -149,11 +145,10 @@ def train(
     source = DataFile(data, text, settings=settings)
     whole = place_of_training(model, max_size)
     again = f"`labeltree compress {whole} {model} --max-size SIZE` prunes the model that is trained already"
-    stages = Stages(quiet or json)
     summaries: list[DataSummary] = []
 
     def prepare(dataset: Dataset) -> Dataset:
-        rows, summary = training.prepare(dataset, quiet=quiet or json)
+        rows, summary = training.prepare(dataset, display)
         summaries.append(summary)
         return rows
 
@@ -180,7 +175,7 @@ def train(
                 resume=resume,
                 sync=sync,
                 dask=client,
-                stage=stages.stage,
+                stage=display.stage,
             )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
@@ -213,7 +208,7 @@ def train(
         "not_converged": trained.manifest["not_converged"],
         "score": trained.manifest["score"],
         "threads": plan.threads,
-        "seconds": stages.seconds,
+        "seconds": display.seconds,
         "planned_bytes": plan.model_bytes,
         "max_size": max_size,
         "model_bytes": directory_bytes(model),
@@ -226,7 +221,7 @@ def train(
         small = trained.bytes - dense_bytes(trained.trees, "float32") + dense_bytes(trained.trees, "int8")
         if small < trained.bytes:
             lines.append(f"`labeltree compress` would reduce it to {human_bytes(small)} or less.")
-    printing.show(figures, lines, json, quiet)
+    display.show(figures, lines)
 
 
 def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
@@ -34,8 +33,7 @@ def tune(
     seed: options.Seed = 0,
     resume: bool = False,
     threads: options.Threads = None,
-    quiet: bool = False,
-    json: bool = False,
+    display: printing.Display,
 ) -> None:
     """Find the settings of the best model within a budget.
 
@@ -70,7 +68,6 @@ def tune(
     # Refuses options that do not match the data.
     is_text = DataFile(data, text).is_text
     share = _share(validation)
-    stages = Stages(quiet or json)
     searches_terms = is_text and text.ngrams is None and text.min_df is None
 
     shown: list[DataSummary] = []  # of the first time that the data is read
@@ -79,13 +76,13 @@ def tune(
         reading = text
         if searches_terms and settings is not None:
             reading = replace(text, ngrams=settings.ngrams, min_df=settings.min_df)
-        dataset = DataFile(data, reading).read(stages, threads)
+        dataset = DataFile(data, reading).read(display, threads)
         if not shown:
-            shown.append(DataFile.show(dataset, quiet=quiet or json))
+            shown.append(DataFile.show(dataset, display))
         return dataset
 
     def read_other(dataset: Dataset) -> Dataset:
-        return DataFile(validation, text, dataset).read(stages, threads)
+        return DataFile(validation, text, dataset).read(display, threads)
 
     settings = text.settings() if is_text else None
     given = DataSource(read, read_other if share is None else share, settings, searches_terms)
@@ -98,12 +95,12 @@ def tune(
         seed=seed,
         resume=resume,
         threads=threads,
-        quiet=quiet or json,
+        quiet=display.is_quiet,
     )
     place = str(out / result.settings_path.name)
     command = shlex.join(["labeltree", "train", *data, str(out / "model"), "--settings", place])
     report = {**result.to_dict(), "command": command, "data": shown[0]}
-    printing.show(report, _summary(result, command), json, quiet)
+    printing.show(report, _summary(result, command), display.json, display.quiet)
     if result.ended == "stopped":
         raise KeyboardInterrupt("stopped; the same command with --resume continues")
 
