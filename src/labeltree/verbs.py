@@ -184,7 +184,7 @@ def estimate(
     -------
     Plan
         Its ``model_bytes`` is the size of the model directory without its manifest, with ``prune`` at most;
-        ``report()`` has all figures.
+        ``to_dict()`` has all figures.
 
     Examples
     --------
