@@ -313,6 +313,8 @@ def test_files_of_annif_are_read_as_they_are(tmp_path, name):
         with pytest.raises(InputError, match="the last of three columns has URIs, where text") as caught:
             read_data(tmp_path / name)
         assert caught.value.parameters == {"text": 2, "labels": 3}
+        (tmp_path / name).write_text("no subjects\t\n")
+        assert [row.text for row in read_text(tmp_path / name, require_labels=False)] == ["no subjects"]
 
 
 def test_uris_in_a_string_are_separated_by_spaces():

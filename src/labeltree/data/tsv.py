@@ -62,7 +62,7 @@ def is_of_pecos(lines: Iterable[str]) -> bool:
         labels, _, text = next(iter(lines), "").partition("\t")
     except InputError:
         return False
-    return bool(text.strip() and _OF_PECOS.fullmatch(labels) and not re.match(r"\s*\d+:", text))
+    return bool(_OF_PECOS.fullmatch(labels) and re.fullmatch(r"(?!\s*\d+:)[^\t]*\S[^\t]*", text))
 
 
 def _head(lines: Lines, numbered: Iterator[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -109,7 +109,7 @@ def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
     rows = [fields for _, line in head if len(fields := line.split("\t", n_columns - 1)) == n_columns > 1]
     before, last = ([cell for row in rows if (cell := row[at]).strip()] for at in (-2, -1))
     ends = [end for cell in last if (end := cell.rpartition("\t")[2].strip())]
-    if _all(_URIS, ends) and not _all(_URIS, before):
+    if (_all(_URIS, ends) and not _all(_URIS, before)) or (n_columns == 2 and before and not last):
         if n_columns == 3:
             raise _unclear(rules, "the last of three columns has URIs, where text is expected", 2)
         return _Layout(2, (0,), 1, None), split
