@@ -23,8 +23,9 @@ from labeltree.model.layout import SPARSE
 from labeltree.settings import MAX_ACCEPTED
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
+from labeltree.tuning.result import best_trial
 from labeltree.tuning.rows import TuningRows
-from labeltree.tuning.trial import Changes, TrialJournal, TuningTrial, describe, gain
+from labeltree.tuning.trial import Changes, TrialJournal, TuningTrial, describe, expected_seconds, gain
 
 # What is tried instead of the defaults, one setting at a time.
 _FACTORS = (0.5, 2.0)  # of the cost, and of that of positive instances
@@ -39,8 +40,6 @@ _FEWEST_ROWS = 1000
 _SECOND, _LAST = 3, 2
 # A variant is skipped if training it takes so many times the work of the defaults.
 _MOST_WORK = 30
-# What smaller weights may lose of P@1, P@3 and P@5, if there is no size to keep to.
-_MAX_LOSS = 0.001
 # Times are predicted from earlier trials; this factor keeps the limit when they are exceeded.
 _CAUTION = 1.3
 
@@ -136,6 +135,8 @@ class Halving:
             trial = self._journal.find(changes, share) or self._new_trial(changes, share)
             if trial is None:
                 self.out_of_time = True
+                kept = f"{human_seconds(self.reserved)} are kept for the final training"
+                self._show(changes, share, f"left out for lack of time, {kept}")
                 continue
             found.append(trial)
         return sorted((t for t in found if t.rows), key=lambda t: t.metrics[self._goal.metric], reverse=True)
@@ -143,14 +144,14 @@ class Halving:
     def _new_trial(self, changes: Changes, share: float) -> TuningTrial | None:
         """Return the result of a trial, which is recorded; None if there is no time for it."""
         begin = time.perf_counter()
-        if not self._has_time(0):
+        if not self._has_time(changes, share, 0):
             return None
         rows = "all rows" if share >= 1 else f"{share:.0%} of the rows"
         with Stages(self._quiet).running(f"{describe(changes)}, {rows}") as progress:
             dataset, plan = self._rows.plan(changes, share)
             work = max(1, sum(part.multiply_adds for part in plan.trees))
             trial = TuningTrial(changes, share, work=work)
-            if not self._has_time(work):
+            if not self._has_time(changes, share, work):
                 return None
             size, skipped = self._size(trial, plan)
             if skipped:
@@ -159,14 +160,21 @@ class Halving:
                 trial = self._trained(trial, dataset, plan, size, progress)
         trial = replace(trial, seconds=time.perf_counter() - begin)
         self._journal.add(trial)
-        if not self._quiet:
-            result = f"skipped, {trial.skipped}"
-            if trial.rows:
-                value = f"{self._goal.metric} {trial.value(self._goal.metric)}"
-                result = f"{value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
-            line = f"{trial.share:.0%} of the rows, {describe(trial.changes)}: {result}"
-            print(escaped(line), file=sys.stderr, flush=True)
+        result = f"skipped, {trial.skipped}"
+        if trial.rows:
+            value = f"{self._goal.metric} {trial.value(self._goal.metric)}"
+            default = self._journal.find({}, share)
+            if changes and default is not None and default.rows:
+                gained, error = gain(trial, default)
+                value += f", {100 * gained:+.2f} ± {100 * error:.2f} from the defaults"
+            result = f"{value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
+        self._show(changes, share, result)
         return trial
+
+    def _show(self, changes: Changes, share: float, result: str) -> None:
+        if not self._quiet:
+            line = f"{share:.0%} of the rows, {describe(changes)}: {result}"
+            print(escaped(line), file=sys.stderr, flush=True)
 
     def _size(self, trial: TuningTrial, plan: Plan) -> tuple[int | None, str]:
         """Return the bytes that a trial may take, and why it is not trained, if it is not.
@@ -201,10 +209,6 @@ class Halving:
             model = train_model(dataset, plan, work / "model", sync=False, progress=progress)
             if size is not None and model.bytes > size:
                 model = model.compress(work / "small", max_size=size, threads=plan.threads)
-            elif size is None and trial.share >= 1:
-                model = model.compress(
-                    work / "small", max_loss=_MAX_LOSS, validation=validation, threads=plan.threads
-                )
             data = validation_data(validation, model)
             top = MAX_ACCEPTED if metric == "F1" else RANKED
             labels, scores = model.predict(data.dataset.X, top=top, threads=plan.threads)
@@ -216,21 +220,28 @@ class Halving:
                 shutil.rmtree(place, ignore_errors=True)  # of a trial that was killed before it was recorded
                 assert model.path is not None
                 model.path.rename(place)
-        if model.codec == SPARSE:
-            storage = {"prune": model.manifest["pruned"]["threshold"]}
-        else:
-            storage = {"weights": model.codec}
         return replace(
             trial,
             model_bytes=model.bytes,
-            storage=storage,
+            weights=None if model.codec == SPARSE else model.codec,
+            prune=model.manifest["pruned"]["threshold"] if model.codec == SPARSE else None,
             metrics={name: round(value.fraction, 6) for name, value in found.items()},
             error=round(found[metric].error, 6),
             rows=found[metric].rows.round(6).tolist(),
         )
 
-    def _has_time(self, work: int) -> bool:
-        """Return whether there is time for a trial, and then for training the best model on all rows.
+    @property
+    def reserved(self) -> float:
+        """Seconds that are kept for training the best model so far on all rows."""
+        best = best_trial(self._journal.trials, self._goal.metric)
+        return self._final_seconds(best.changes, best.work / best.share)
+
+    def _final_seconds(self, changes: Changes, work: float) -> float:
+        done = [trial for trial in self._journal.trials if trial.rows]
+        return _CAUTION * (self._rows.seconds + expected_seconds(done, changes, work))
+
+    def _has_time(self, changes: Changes, share: float, work: int) -> bool:
+        """Return whether there is time for a trial, and then for training it, or the best model, on all rows.
 
         The first trial is always run: its settings are better than none.
         """
@@ -238,6 +249,6 @@ class Halving:
         if self._goal.max_time is None or not done:
             return True
         left = self._goal.max_time - (time.perf_counter() - self._started)
-        best = max(done, key=lambda trial: (trial.share, trial.metrics[self._goal.metric]))
-        expected = max(trial.seconds / trial.work for trial in done) * work + best.seconds / best.share
-        return _CAUTION * expected <= left
+        needed = self._rows.reading_seconds(changes) + expected_seconds(done, changes, work)
+        final = max(self.reserved, self._final_seconds(changes, work / share))
+        return _CAUTION * needed + final <= left

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from labeltree.base import plots
@@ -15,7 +16,7 @@ from labeltree.base.display import html_table
 from labeltree.base.files import remove_directory, write_whole
 from labeltree.base.system import human_bytes
 from labeltree.base.table import Table
-from labeltree.tuning.trial import TuningTrial, gain
+from labeltree.tuning.trial import TuningTrial, describe, gain
 
 SETTINGS, TABLE, BEST, MODELS = "settings.json", "trials.csv", "best", "models"
 
@@ -36,6 +37,8 @@ class TuningResult:
     max_size : int or None
     seconds : float
         How long the search took, without its interruptions.
+    reserved : float
+        Seconds that training the final model is expected to take at most, which a time limit keeps free.
     ended : {"complete", "out of time", "stopped"}
         Why the search ended.
     directory : Path
@@ -48,6 +51,7 @@ class TuningResult:
     metric: str
     max_size: int | None
     seconds: float
+    reserved: float
     ended: str
     directory: Path
 
@@ -100,7 +104,10 @@ class TuningResult:
 
     @property
     def table(self) -> Table:
-        """All trials, with their differences from the defaults on the same rows and standard errors."""
+        """All trials, with their differences from the defaults on the same rows and standard errors.
+
+        Trials on different shares of the rows have different validation rows: only differences compare.
+        """
         rows, defaults = [], self._defaults()
         for number, trial in enumerate(self.trials):
             is_compared = trial.rows and trial.changes and trial.share in defaults
@@ -116,6 +123,7 @@ class TuningResult:
             "metric": self.metric,
             "max_size": self.max_size,
             "seconds": round(self.seconds, 2),
+            "reserved": round(self.reserved, 2),
             "ended": self.ended,
             "chosen": self.chosen.to_dict(),
             "defaults": None if self.defaults is None else self.defaults.to_dict(),
@@ -143,17 +151,26 @@ class TuningResult:
 
 
 def best_trial(trials: Sequence[TuningTrial], metric: str) -> TuningTrial:
-    """Return the best trial of the last round that compared any, or a simpler one that is as good.
+    """Return the best trial of the last round that compared any, unless chance may explain it.
 
-    A difference that is not larger than its standard error is noise: of the trials that close to the best,
-    the one with the fewest changes from the defaults is chosen.
+    A variant must be better than the defaults by so many standard errors that of as many variants without
+    an effect, one would be in at most 5% of all searches; at least two. So must the best be better than those
+    with fewer changes.
     """
     trained = [trial for trial in trials if trial.rows]
+    n_variants = len({describe(trial.changes) for trial in trained if trial.changes})
+    errors = max(2.0, NormalDist().inv_cdf(1 - 0.05 / max(1, n_variants)))
+
+    def is_better(trial: TuningTrial, other: TuningTrial) -> bool:
+        gained, error = gain(trial, other)
+        return gained > errors * error
+
     rounds = ([t for t in trained if t.share == share] for share in sorted({t.share for t in trained})[::-1])
     compared = next((some for some in rounds if len(some) > 1), trained)
+    if default := next((trial for trial in compared if not trial.changes), None):
+        compared = [default, *(trial for trial in compared if is_better(trial, default))]
     leader = max(compared, key=lambda trial: trial.metrics[metric])
-    pairs = [(trial, gain(leader, trial)) for trial in compared]
-    close = [trial for trial, (gained, error) in pairs if gained <= error]
+    close = [trial for trial in compared if not is_better(leader, trial)]
     chosen = min(close, key=lambda trial: (len(trial.changes), -trial.metrics[metric]))
     # If no variant was better in the round before the last, the last one has only the defaults.
     return max((t for t in trained if t.changes == chosen.changes), key=lambda trial: trial.share)

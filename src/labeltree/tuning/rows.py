@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,11 +48,12 @@ class TuningRows:
 
     The `seed` is that of the split, of the trees and of the solver. `defaults` are the settings that variants
     change, with their defaults for this data. `train` has the training rows in random order, and `held_out`
-    the validation rows, of the text setting that was read last.
+    the validation rows, of the text setting that was read last, in so many `seconds`.
     """
 
     train: Dataset
     held_out: Dataset
+    seconds: float
     _trees: dict[tuple[float, int, int], LabelTree]
 
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
@@ -79,6 +81,10 @@ class TuningRows:
         if text is None or "ngrams" not in changes:
             return text
         return replace(text, ngrams=tuple(changes["ngrams"]), min_df=changes["min_df"])
+
+    def reading_seconds(self, changes: Changes) -> float:
+        """Return how long it takes to read the rows of a variant, if they are not in memory."""
+        return self.seconds if self.text_settings(changes) != self._text else 0.0
 
     def plan(self, changes: Changes, share: float) -> tuple[Dataset, Plan]:
         """Return a share of the training rows, and the plan of a variant on them."""
@@ -115,8 +121,9 @@ class TuningRows:
 
     def _read(self, text: TextSettings | None) -> None:
         """Read the data, and split it."""
+        begin = time.perf_counter()
         dataset, given = self._source.read(text).normalize(), self._source.validation
-        self._text = text
+        self._text, self.seconds = text, time.perf_counter() - begin
         self._trees = {}
         order = np.random.default_rng(self._seed).permutation(dataset.n_instances)
         if callable(given):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from labeltree.evaluation import metrics
 # A variant of the default settings: what it changes.
 Changes = dict[str, Any]
 # Trials of another version are not comparable.
-_VERSION = 6
+_VERSION = 7
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class TuningTrial:
     """A variant of the defaults that was trained on a share of the training rows, or skipped for the given
     reason.
 
-    The model takes ``model_bytes`` in the form that was evaluated, with ``weights`` or ``prune`` of
-    `StorageSettings` as ``storage``. Metrics are those on the validation rows, as fractions; ``error`` is the
+    The model takes ``model_bytes`` in the form that was evaluated, with ``weights`` of a type or a threshold
+    to ``prune`` below. Metrics are those on the validation rows, as fractions; ``error`` is the
     standard error of the metric that is searched for, and ``rows`` is what each validation row contributes to
     it, to compare trials row by row. The ``work`` is in multiply-adds of one pass of the solver over all
     nodes.
@@ -37,7 +37,8 @@ class TuningTrial:
     share: float
     skipped: str = ""
     model_bytes: int = 0
-    storage: dict[str, Any] = field(default_factory=dict)
+    weights: str | None = None
+    prune: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     error: float = 0.0
     rows: list[float] = field(default_factory=list, repr=False)
@@ -46,9 +47,9 @@ class TuningTrial:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures of the trial as one row of a table."""
-        names = ("share", "skipped", "model_bytes", "error", "seconds")
+        names = ("share", "skipped", "model_bytes", "weights", "prune", "error", "seconds")
         figures = {name: getattr(self, name) for name in names}
-        return {"settings": describe(self.changes), **figures, **self.storage, **self.metrics}
+        return {"settings": describe(self.changes), **figures, **self.metrics}
 
     def value(self, metric: str) -> str:
         """Return the metric that is searched for and its standard error, in percent."""
@@ -70,6 +71,14 @@ def describe(changes: Changes) -> str:
         for name, value in changes.items()
     )
     return ", ".join(shown) or "defaults"
+
+
+def expected_seconds(trials: Sequence[TuningTrial], changes: Changes, work: int | float) -> float:
+    """Return how long a variant with so much work takes at most, if a trial takes a fixed time and more for
+    each multiply-add: by earlier trials of the same variant, or else of the defaults.
+    """
+    same = [[trial for trial in trials if trial.changes == known] for known in (changes, {})]
+    return min(trial.seconds * max(1.0, work / trial.work) for trial in same[0] or same[1] or trials)
 
 
 def gain(trial: TuningTrial, other: TuningTrial) -> tuple[float, float]:

@@ -52,9 +52,10 @@ def tune(
     """Search for the settings of the best model within a budget of bytes and time.
 
     Successive halving: about a dozen variants of the defaults are trained on a quarter of the training rows,
-    the best of them and their combinations on half, and the best of these on all. A difference that is not
-    larger than its standard error is noise, and the simpler variant is chosen. Variants whose plans do not
-    fit are not trained. Rows of features are scaled to length 1, as in `labeltree.train`.
+    the best of them and their combinations on half, and the best of these on all. A change is kept only if it
+    is better than the defaults by two standard errors, and by more if many variants were tried. Variants
+    whose plans do not fit are not trained. Weights are pruned only to keep to a ``max_size``. Rows of
+    features are scaled to length 1, as in `labeltree.train`.
 
     If the search is stopped (Ctrl-C), it ends with the best settings so far.
 
@@ -182,12 +183,12 @@ def search(
         )
     chosen = best_trial(journal.trials, goal.metric)
     settings = {**reading_settings(reading), **rows.settings(chosen.changes)}
-    settings |= chosen.storage if goal.max_size is None else {"max_size": goal.max_size}
+    settings |= {} if goal.max_size is None else {"max_size": goal.max_size}
     text = rows.text_settings(chosen.changes)
     if text is not None:
         terms = {name: v for name, v in asdict(text).items() if v != getattr(TextSettings, name)}
         settings |= {name: list(v) if isinstance(v, tuple) else v for name, v in terms.items()}
-    seconds = time.perf_counter() - started
-    result = TuningResult(journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out)
+    times = time.perf_counter() - started, halving.reserved
+    result = TuningResult(journal.trials, chosen, settings, goal.metric, goal.max_size, *times, ended, out)
     result.write()
     return result

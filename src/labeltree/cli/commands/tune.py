@@ -133,7 +133,7 @@ def _summary(result: TuningResult, command: str) -> list[str]:
     spent = f"{printing.human_seconds(result.seconds)}, {printing.plural(len(result.trials), 'trial')}"
     facts = [
         ("chosen", values),
-        ("time", f"{spent}, {result.ended}"),
+        ("time", f"{spent}, {result.ended}; {printing.human_seconds(result.reserved)} kept for training"),
         ("files", str(result.directory)),
     ]
     return [
