@@ -291,8 +291,7 @@ class Split:
 
     def _repr_html_(self) -> str:
         rows = ([name, f"{count:,}"] for name, count in self.rows.items())
-        title = f"Shares of labels differ by at most {self.largest_error:.4f}"
-        return html_table(title, ["part", "rows"], rows)
+        return html_table(f"Shares differ by at most {self.largest_error:.4f}", ["part", "rows"], rows)
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.rows.items())

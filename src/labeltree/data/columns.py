@@ -155,11 +155,15 @@ def cell_labels(cell: Any, split: Split, name: str = "labels", *, strict: bool =
         return split(cell)
     if hasattr(cell, "tolist"):  # a scalar or an array of NumPy
         cell = cell.tolist()
-    if is_missing(cell):
-        return []
     single = not isinstance(cell, list | tuple | set | frozenset)
+    if single and is_missing(cell):
+        return []
     labels: Labels = []
     for item in (cell,) if single else cell:
+        if isinstance(item, str):  # most are
+            if label := tidy_label(item):
+                labels.append(label)
+            continue
         value = item["uri"] if isinstance(item, dict) and "uri" in item else item
         value = value.item() if isinstance(value, np.generic) else value
         value = int(value) if isinstance(value, float) and value.is_integer() else value

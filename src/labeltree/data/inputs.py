@@ -284,8 +284,8 @@ def _memory_source(
         rows = (
             repeat([]) if cells is None else checked_labels(cells, columns, strict=strict and require_labels)
         )
-        found_texts = given_texts(texts()) if strict else texts()
-        for number, (found, names) in enumerate(zip(found_texts, rows, strict=False)):
+        given = given_texts(texts()) if strict else texts()
+        for number, (found, names) in enumerate(zip(given, rows, strict=False)):
             if strict and require_labels and cells is not None and not names:
                 raise _incomplete(number, "label")
             yield Document(found or "", names)
@@ -330,8 +330,7 @@ def given_texts(texts: Iterable[str | None]) -> Iterator[str | None]:
 
 
 def _incomplete(number: int, missing: str) -> InputError:
-    hint = "correct it, or remove {strict}"
-    return InputError(f"row {number} has no {missing}", hint=hint)
+    return InputError(f"row {number} has no {missing}", hint="correct it, or remove {strict}")
 
 
 def _n_rows(X: Any) -> int:
