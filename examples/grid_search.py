@@ -8,19 +8,15 @@ import sys
 from sklearn.model_selection import GridSearchCV
 
 import labeltree
-from labeltree.estimators.scorers import ndcg_at, precision_at
 
 train = labeltree.read_data(sys.argv[1])  # LIBSVM or documents
-if train.text is None:
-    test = labeltree.read_svm(sys.argv[2], one_based=train.one_based).widen(train.n_features)
-else:
-    test = labeltree.read_data(sys.argv[2], features=train.text)
+test = labeltree.read_data(sys.argv[2], like=train).widen(train.n_features)
 test = test.align(train.label_names, train.n_labels)
 
 search = GridSearchCV(
     labeltree.LabelTreeClassifier(threads=1),
-    {"cost": [0.003, 0.01, 0.03, 0.1, 1.0], "clusters": [10, 100, 1000]},
-    scoring={"P@5": precision_at(5), "nDCG@5": ndcg_at(5)},
+    {"cost": [0.1, 0.3, 1.0], "clusters": [10, 100]},
+    scoring={"P@5": labeltree.scorers.precision_at(5), "nDCG@5": labeltree.scorers.ndcg_at(5)},
     refit="P@5",
     cv=3,
     n_jobs=-1,  # one process per CPU, so one thread per process

@@ -1,7 +1,7 @@
 """Plan the size of a model: find a K and a depth that fit a budget, before training anything.
 
     labeltree synth data --like eur-lex --scale 0.2
-    python examples/size_planning.py data/train.svm --budget 40MB
+    python examples/size_planning.py data/train.svm --budget 40
 
 The tree of each K is built once and cut at every depth: `LabelTree.clip` returns the tree that `build_tree`
 would build with that `max_depth`. For each tree, `make_plan` computes the exact size of the model.
@@ -11,8 +11,11 @@ import argparse
 import sys
 
 import labeltree
-from labeltree.base.limits import MAX_SIZE, checked
-from labeltree.base.system import human_bytes
+
+
+def mb(n_bytes):
+    """Return a number of bytes in megabytes."""
+    return f"{n_bytes / 1e6:.1f} MB"
 
 
 def plans(data, clusters, threads):
@@ -31,8 +34,8 @@ def table(rows, budget):
     for k, plan in rows:
         size = plan.model_bytes
         yield (
-            f"{k or '-':>5} {plan.depth:>5} {plan.n_nodes:>7,} {plan.n_weights:>14,} {human_bytes(size):>9} "
-            f"{human_bytes(plan.training_memory_bytes):>9} {size / one_vs_rest:>15.1%}"
+            f"{k or '-':>5} {plan.depth:>5} {plan.n_nodes:>7,} {plan.n_weights:>14,} {mb(size):>9} "
+            f"{mb(plan.training_memory_bytes):>9} {size / one_vs_rest:>15.1%}"
             f"{'  fits' if budget and size <= budget else ''}"
         )
 
@@ -41,11 +44,11 @@ def advice(rows, budget):
     """Recommend the shallowest model within the budget, and the smallest of these."""
     fitting = [(plan.depth, plan.model_bytes, k) for k, plan in rows if plan.model_bytes <= budget]
     if not fitting:
-        smallest = human_bytes(min(plan.model_bytes for _, plan in rows))
-        return f"No model fits {human_bytes(budget)}; the smallest has {smallest}. Try other clusters."
+        smallest = mb(min(plan.model_bytes for _, plan in rows))
+        return f"No model fits {mb(budget)}; the smallest has {smallest}. Try other clusters."
     depth, size, k = min(fitting)
     clusters = "" if k is None else f" --clusters {k}"
-    return f"Train with{clusters} --max-depth {depth}: {human_bytes(size)} of {human_bytes(budget)}."
+    return f"Train with{clusters} --max-depth {depth}: {mb(size)} of {mb(budget)}."
 
 
 def main():
@@ -56,9 +59,9 @@ def main():
     parser.add_argument(
         "--threads", type=int, metavar="N", help="threads for training; more threads need more memory"
     )
-    parser.add_argument("--budget", metavar="SIZE", help="maximum model size, such as 40MB")
+    parser.add_argument("--budget", type=float, metavar="MB", help="maximum model size in megabytes")
     arguments = parser.parse_args()
-    budget = arguments.budget and checked("--budget", arguments.budget, MAX_SIZE)
+    budget = arguments.budget and round(1e6 * arguments.budget)
     data = labeltree.read_data(arguments.data).normalize()  # rows as `labeltree train` scales them
     clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]
     rows = list(plans(data, clusters, arguments.threads))

@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import labeltree
-from labeltree.base.system import human_bytes
 
 HERE = Path(__file__).parent
 DOCUMENTS = [
@@ -28,9 +27,9 @@ def train(path, directory, clusters):
     tree = labeltree.build_tree(data, clusters=clusters)
     plan = labeltree.make_plan(data, tree, labeltree.SolverSettings(cost=4))
     print(f"{data.n_instances:,} documents, {data.n_features:,} words, {data.n_labels:,} labels")
-    print(f"The model will take {human_bytes(plan.model_bytes)}.")
+    print(f"The model will take {plan.model_bytes / 1e3:.1f} kB.")
     model = labeltree.train_model(data, plan, directory)
-    print(f"It takes {human_bytes(model.bytes)}.\n")
+    print(f"It takes {model.bytes / 1e3:.1f} kB.\n")
     return model
 
 

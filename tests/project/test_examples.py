@@ -52,7 +52,7 @@ def test_the_catalog():
 
 
 def test_size_planning_gives_exact_sizes_and_good_advice(data, tmp_path):
-    out = run("size_planning.py", data, "--clusters", "5", "20", "--budget", "10MB", "--threads", "1")
+    out = run("size_planning.py", data, "--clusters", "5", "20", "--budget", "10", "--threads", "1")
     head, one_vs_rest, *rows, advice = out.splitlines()
     assert head.split()[:3] == ["K", "depth", "nodes"]
     assert one_vs_rest.split()[:3] == ["-", "1", "1"]
@@ -68,10 +68,16 @@ def test_size_planning_gives_exact_sizes_and_good_advice(data, tmp_path):
 
 def test_size_planning_when_nothing_fits():
     """It reads documents, too."""
-    options = ["--clusters", "5", "--threads", "1", "--budget", "1kB"]
+    options = ["--clusters", "5", "--threads", "1", "--budget", "0.1"]
     out = run("size_planning.py", EXAMPLES / "catalog-train.tsv", *options)
     assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]
-    assert "No model fits 1.0 kB" in out
+    assert "No model fits 0.1 MB" in out
+
+
+def test_grid_search_reads_the_test_file_like_the_training_file():
+    out = run("grid_search.py", *(EXAMPLES / f"catalog-{part}.tsv" for part in ("train", "test")))
+    assert len(out.splitlines()) == 7
+    assert float(out.split()[-1]) > 70
 
 
 def test_errors_of_an_example(tmp_path):
