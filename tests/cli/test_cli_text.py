@@ -175,7 +175,7 @@ def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
         ),
         ("d.txt", b"0\ta\tone\n", "--data-format txt", "plain text (txt) has no labels"),
         ("d.tsv", b"0\ta\tone\n", "--label-separator=", "a label separator is empty"),
-        ("d.txt", b"0\ta\tone\n", "", "--data-format"),
+        ("d.txt", b"x\ta\tone\n", "", "--data-format"),
     ],
 )
 def test_bad_data_and_options(refused, place, tmp_path, name, content, options, message):

@@ -152,7 +152,7 @@ def test_columnar_files(tmp_path, run, refused, kind):
     assert read_documents(path, columns=given).n_skipped == 1
     with pytest.raises(InputError, match=rf"d\.{kind}:2: the document has no labels"):
         read_documents(path, columns=given, strict=True)
-    with pytest.raises(InputError, match=rf"d\.{kind}: the file has no column named 'text', only 'title'"):
+    with pytest.raises(InputError, match=rf"d\.{kind}: the file has no column 'text', only 'title'"):
         read_data(path)
     with pytest.raises(InputError, match=rf"d\.{kind}:1: 'other' is a value of type bytes, expected a str"):
         read_documents(path, columns=Columns(text="other", labels="tags"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from labeltree.base.display import escaped, html_table
+from labeltree.base.display import escaped, html_table, text_table
 from labeltree.base.extras import optional
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class Table:
 
     def __repr__(self) -> str:
         title, head, rows = self._shown()
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        return "\n".join([title, *("  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows))])
+        return "\n".join([title, *text_table(head, rows, left=len(head))])
 
     def _repr_html_(self) -> str:
         return html_table(*self._shown())

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from labeltree.base.extras import optional
-from labeltree.data.columns import KINDS, Document, Rules, some_names
+from labeltree.data.columns import Document, Rules, no_column
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 
@@ -78,13 +78,8 @@ def _wanted(rules: Rules, names: list[str]) -> list[str]:
     if rules.columns.id is not None:
         wanted[rules.columns.id] = "id"
     for name, field in wanted.items():
-        if names.count(name) != 1:
-            raise InputError(
-                f"the file has {names.count(name) or 'no'} column{'s' * (name in names)} named {name!r}, "
-                f"only {some_names(names)}",
-                file=rules.name,
-                hint=f"set the name of the {KINDS[field]} column ({{{field}}})",
-            )
+        if name not in names:
+            raise no_column("the file", name, names, field).replace(file=rules.name)
     return list(wanted)
 
 

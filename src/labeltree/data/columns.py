@@ -246,6 +246,12 @@ class Rules:
         return Document(" ".join(texts), labels, "" if identity is None else str(identity))
 
 
+def no_column(data: str, name: str, names: Sequence[str], field: str) -> InputError:
+    """Return the error for data without a column; `field` is the parameter that names the column."""
+    what = f"{data} has no column {name!r}, only {some_names(names)}"
+    return InputError(what, hint=f"set the name of the {KINDS[field]} column ({{{field}}})")
+
+
 def some_names(names: Sequence[str]) -> str:
     """Return names for a message, not too many and not too long."""
     return ", ".join(map(reprlib.repr, names[:20]))

@@ -79,11 +79,6 @@ class Dataset:
         -------
         Dataset
 
-        Raises
-        ------
-        InputError
-            If a matrix is not a table of finite real numbers, or the shapes do not match.
-
         Examples
         --------
         >>> Dataset.from_matrices([[0.5, 0], [0, 2]], [[1, 0, 1], [0, 1, 0]])

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from labeltree.base.extras import optional
-from labeltree.data.columns import Columns, cell_labels, is_missing, some_names
+from labeltree.data.columns import Columns, cell_labels, is_missing, no_column, some_names
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
 
@@ -115,9 +115,7 @@ def text_values(frame: nw.DataFrame[Any], columns: Sequence[str]) -> Iterator[st
 def column(frame: nw.DataFrame[Any], name: str, field: str) -> nw.Series[Any]:
     """Return a column of a frame; `field` is the parameter that names it."""
     if name not in frame.columns:
-        what = f"the data has no column {name!r}, only {some_names(frame.columns)}"
-        hint = f"set the name of the {'label' if field == 'labels' else field} column ({{{field}}})"
-        raise InputError(what, hint=hint)
+        raise no_column("the data", name, frame.columns, field)
     return frame.get_column(name)
 
 

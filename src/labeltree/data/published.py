@@ -170,15 +170,6 @@ def fetch_data(
     -------
     Fetched
         Its ``train`` and ``test`` are the data.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be downloaded or is not the one that was published.
-
-    Notes
-    -----
-    A file appears under its name once it is complete.
     """
     from labeltree.data.svm import read_svm
 

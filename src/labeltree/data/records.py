@@ -14,7 +14,7 @@ from typing import Any
 
 from labeltree.base.files import display_name, read_pieces
 from labeltree.base.paths import BINARY, shares, shown_files
-from labeltree.data.columns import KINDS, Columns, Document, Rules, kind_of, some_names
+from labeltree.data.columns import KINDS, Columns, Document, Rules, kind_of, no_column, some_names
 from labeltree.data.tsv import parse_tsv
 from labeltree.errors import InputError
 
@@ -162,12 +162,12 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
         records = csv.reader(again, strict=True, delimiter=delimiter)
         header = [column.strip() for column in next(records, [])]
         last = header[-1] if len(header) > 1 else None  # a text may be the name of the only column
-        texts = [_column(name, header, column, "text", delimiter) for column in columns.texts]
+        texts = [_column(name, header, column, "text") for column in columns.texts]
         label_column = rules.label_column(header)
         split = rules.splits[label_column]
         labelled = rules.require_labels or label_column in header
-        labels_at = _column(name, header, label_column, "labels", delimiter) if labelled else -1
-        id_at = None if columns.id is None else _column(name, header, columns.id, "id", delimiter)
+        labels_at = _column(name, header, label_column, "labels") if labelled else -1
+        id_at = None if columns.id is None else _column(name, header, columns.id, "id")
         first = records.line_num + 1
         for record in records:
             if record and len(record) != len(header):
@@ -214,30 +214,25 @@ def _detected(header: str, columns: Columns) -> str:
     return max(_DELIMITERS, key=found)
 
 
-def _column(name: str, header: list[str], wanted: str, field: str, delimiter: str) -> int:
+def _column(name: str, header: list[str], wanted: str, field: str) -> int:
     """Return the position of a column."""
     if (count := header.count(wanted)) > 1:
         what = f"the header has {count} columns named {wanted!r}"
         raise InputError(what, file=name, line=1, hint="rename all but one of them")
     if wanted in header:
         return header.index(wanted)
-    separated = "" if delimiter == "," else f" separated by {delimiter!r}"
-    hint = f"set the name of the {KINDS[field]} column ({{{field}}})"
+    error = no_column("the header", wanted, header, field).replace(file=name, line=1)
     if len(header) == 1 and _PUNCTUATION.search(header[0]):  # perhaps several columns
-        hint += ", or the character between columns ({delimiter})"
-    raise InputError(
-        f"the header has no column {wanted!r}{separated}, only {some_names(header)}",
-        file=name,
-        line=1,
-        hint=hint,
-    )
+        error = error.replace(hint=f"{error.hint}, or the character between columns ({{delimiter}})")
+    raise error
 
 
 def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Parse lines; the first ones, as many as were read at once, have all columns between them."""
-    columns = rules.columns
-    missing = [(key, "text") for key in columns.texts] + [(columns.labels, "labels")] * rules.require_labels
-    first, members = 0, dict[str, None]()
+    missing = dict.fromkeys(rules.columns.texts, "text")
+    if rules.require_labels:
+        missing[rules.columns.labels] = "labels"
+    members: dict[str, Any] = {}
     begun: list[tuple[Document, int]] = []  # until all columns were seen, so that their names are correct
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
@@ -246,25 +241,22 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
             document, found = _json_document(line, rules)
         except InputError as error:
             raise error.replace(file=rules.name, line=number) from None
-        if not missing:
-            yield rules.check(document, number)
-            continue
-        first = first or number
-        members.update(dict.fromkeys(found))
         begun.append((document, number))
-        present = {*found, columns.labels} if rules.label_column(found) in found else found
-        missing = [(key, field) for key, field in missing if key not in present]
-        if missing and lines.waiting:
-            break
+        if missing:
+            members.update(found)
+            names = {*found, rules.columns.labels} if rules.label_column(found) in found else found
+            missing = {name: field for name, field in missing.items() if name not in names}
         if not missing:
             yield from (rules.check(*each) for each in begun)
-            begun = []
+            begun.clear()
+        elif lines.waiting:
+            break
     if missing and begun:
-        key, field = missing[0]
+        name, field = next(iter(missing.items()))
         raise InputError(
-            f"the object has no {key!r}" + (f", only {some_names(list(members))}" if members else ""),
+            f"the object has no {name!r}" + (f", only {some_names(list(members))}" if members else ""),
             file=rules.name,
-            line=first,
+            line=begun[0][1],
             hint=f"add it, or set the name of the {KINDS[field]} column ({{{field}}})",
         )
 

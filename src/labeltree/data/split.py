@@ -214,8 +214,12 @@ def share_error(Y: sparse.csr_matrix, parts: NDArray[np.int8], shares: Sequence[
 
 
 def _mixed(values: Any) -> Keys:
-    """Return a hash of each value (splitmix64)."""
-    x: Keys = np.asarray(values).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    """Return a hash of each value."""
+    return splitmix64(np.asarray(values).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+
+
+def splitmix64(x: Keys) -> Keys:
+    """Hash each number (the finalizer of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -87,11 +87,6 @@ def read_svm(
     Dataset
         With the numbers of features and labels of the header, or those up to the last of each. For more
         features, see `Dataset.widen`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read. The message gives the first invalid line.
     """
     threads = threads_to_use(threads)
     files = data_files(path)
@@ -227,7 +222,7 @@ def write_svm(
     It is compressed if its name ends in .gz, .bz2 or .xz, and appears under its name once it is complete.
     Without a header, a zero on the first or last line preserves a width, a base or an instance that the file
     would not show otherwise. Unused labels after the last one in use are not preserved, and named labels are
-    numbered by their first appearance.
+    numbered by their first appearance; names that could not be read back are refused.
 
     Parameters
     ----------
@@ -239,11 +234,6 @@ def write_svm(
         a file by default.
     header : bool, default=False
         Start with the numbers of instances, features and labels.
-
-    Raises
-    ------
-    InputError
-        If a label name could not be read back, or the file cannot be written.
     """
     base = int(not header if one_based is None else one_based)
     name_indptr, names = _encoded_names(dataset)

@@ -19,6 +19,7 @@ from scipy import sparse
 from labeltree.base.limits import SEED, Number, checked
 from labeltree.data.dataset import Dataset
 from labeltree.data.published import SOURCES, Shape
+from labeltree.data.split import splitmix64
 from labeltree.errors import InputError
 
 SCALE = Number(0.0, math.inf, above=True)
@@ -93,7 +94,7 @@ class _Topics:
     shape: Shape
     depth: int
     branching: int
-    salt: int
+    salt: np.uint64
     popularity: _Floats  # cumulative over the places, from 0
     label_at: npt.NDArray[np.int32]  # the label at each place
     feature_of: npt.NDArray[np.int32]  # the feature of each word; words are sorted by decreasing frequency
@@ -113,7 +114,7 @@ class _Topics:
             shape=shape,
             depth=depth,
             branching=branching,
-            salt=int(random.integers(1 << 63)),
+            salt=np.uint64(random.integers(1 << 63)),
             popularity=np.append(0.0, np.cumsum(popularity)),
             label_at=random.permutation(shape.n_labels).astype(np.int32),
             feature_of=random.permutation(shape.n_features).astype(np.int32),
@@ -203,8 +204,8 @@ class _Topics:
             if d > 0:
                 # Replace the word's number in this topic's vocabulary by its number in the parent's.
                 topic = (place_of[:done] // self.branching ** (self.depth - d)).astype(np.uint64)
-                topic_hash = _hash(topic * np.uint64(self.depth + 1) + np.uint64(d), self.salt)
-                hashes = _hash(topic_hash ^ word[:done], self.salt) >> np.uint64(32)
+                topic_hash = splitmix64(topic * np.uint64(self.depth + 1) + np.uint64(d) + self.salt)
+                hashes = splitmix64((topic_hash ^ word[:done]) + self.salt) >> np.uint64(32)
                 word[:done] = (hashes * np.uint64(self.vocabulary[d - 1])) >> np.uint64(32)
         tokens = np.sort(of_row * self.shape.n_features + self.feature_of[word])
         starts = np.flatnonzero(np.diff(tokens, prepend=-1))
@@ -235,11 +236,3 @@ def _zipf(uniform: _Floats, size: np.int64) -> npt.NDArray[np.uint64]:
     """Return numbers below `size`; n has a probability of about 1 / (n + shift)."""
     shift = 1 + size / 500  # leaves out stop words, the most frequent ones of a large vocabulary
     return np.minimum(shift * ((size + shift) / shift) ** uniform - shift, size - 1).astype(np.uint64)
-
-
-def _hash(numbers: npt.NDArray[np.uint64], salt: int) -> npt.NDArray[np.uint64]:
-    """Hash each number (the finalizer of SplitMix64)."""
-    x = numbers + np.uint64(salt)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

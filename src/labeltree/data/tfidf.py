@@ -188,16 +188,12 @@ def _warn_about_stop_words(settings: TextSettings) -> None:
 
 CHUNK_BYTES = 1 << 19  # text that a thread analyzes at a time
 _MOST_LENGTHS = 16
-_LONGEST = 2**62  # n-grams longer than any document
 
 
 def make_analyzer(settings: TextSettings) -> _native.Analyzer:
     """Return a function that splits a document into its terms."""
-    shortest, longest = settings.ngrams
     ignored = settings.resolved().stop_words or ()
-    return _native.Analyzer(
-        settings.analyzer, min(shortest, _LONGEST), min(longest, _LONGEST), settings.lowercase, ignored
-    )
+    return _native.Analyzer(settings.analyzer, *settings.ngrams, settings.lowercase, ignored)
 
 
 def _count(
