@@ -20,7 +20,6 @@ from labeltree.model.compress import (
     choose,
     list_forms,
     loss,
-    measure_forms,
     threshold_grid,
 )
 from labeltree.model.labeled_data import validation_data
@@ -278,7 +277,7 @@ def test_a_smaller_form_after_one_that_loses_too_much_is_found():
 
 def test_every_form_is_measured_as_compress_and_evaluate_do(model, validation, tmp_path):
     seen = []
-    found = measure_forms(model, validation_data(validation, model), progress=seen.append)
+    found = model.frontier(validation, progress=seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == pytest.approx(1)
     forms = list(found)

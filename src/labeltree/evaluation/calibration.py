@@ -19,12 +19,10 @@ CALIBRATION_LIMITS: dict[str, limits.Limit] = {"scores": limits.POINTS, "probabi
 N_BINS = 10
 # Groups of labels that the map is fitted to: correct labels in each, and their number.
 _GROUP_HITS, _MAX_GROUPS = 50, 30
-# The least difference between two points.
-_STEP = 1e-6
+_STEP = 1e-6  # the least difference between two points
 # The threshold of a label is chosen as if it had so many more true instances, with the scores of all labels.
 PRIORS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-# With fewer rows, the choice would be random.
-MIN_DECISION_ROWS = 50
+MIN_DECISION_ROWS = 50  # with fewer, the choice would be random
 
 _Floats = NDArray[np.float64]
 
@@ -46,9 +44,9 @@ class Calibration:
             raise InputError(what)
 
     @classmethod
-    def stored(cls, entry: Mapping[str, Any]) -> Calibration:
+    def stored(cls, entry: Mapping[str, Any] | None) -> Calibration | None:
         """Return what an entry of a manifest describes."""
-        return cls(tuple(entry["scores"]), tuple(entry["probabilities"]))
+        return None if entry is None else cls(tuple(entry["scores"]), tuple(entry["probabilities"]))
 
     def entry(self) -> dict[str, list[float]]:
         """Return what a manifest records."""

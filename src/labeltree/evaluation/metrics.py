@@ -205,10 +205,7 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class RowMetric:
-    """A metric as a ratio of two sums over rows, of what was gained and what was possible.
-
-    For P@k, these are the share of hits and 1.
-    """
+    """A metric as a ratio of two sums over rows: for P@k, of the shares of hits, and of 1."""
 
     gained: _Floats
     possible: _Floats

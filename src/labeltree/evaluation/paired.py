@@ -15,10 +15,8 @@ from labeltree.evaluation.calibration import choose_threshold
 from labeltree.evaluation.metrics import Propensities, Ranking, RowMetric, pad_labels
 
 METRIC = limits.TUNING_METRIC
-# Labels per row that are ranked; a threshold for F1 may accept more.
-RANKED = 5
-# Resamples of the rows for each interval and p-value.
-RESAMPLES = 2000
+RANKED = 5  # labels per row; a threshold for F1 may accept more
+RESAMPLES = 2000  # of the rows, for each interval and p-value
 
 
 def row_metrics(

@@ -50,10 +50,9 @@ class RowSketch:
         return {"keys": base64.b64encode(content).decode(), "repeated": self.repeated}
 
     def share(self, X: sparse.csr_matrix) -> tuple[float, int] | None:
-        """Return the share of rows that occur among those of the sketch, and how many were compared.
+        """Return the share of rows that occur in the sketch, and how many were compared: all, or a sample.
 
-        All are, if the sketch has the keys of all its rows, and else a sample. None if these are fewer than
-        10.
+        None if these are fewer than 10.
         """
         keys = _keys(X)
         if self.keys.size == MAX_KEYS:

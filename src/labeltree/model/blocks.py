@@ -17,8 +17,7 @@ from labeltree.model.manifest import RESTORE
 from labeltree.trees.tree import LabelTree, pointers
 
 NO_FLOATS = np.zeros(0, np.float32)
-# Bytes of blocks that are checked at a time.
-_CHECKED_BYTES = 32 << 20
+_CHECKED_BYTES = 32 << 20  # of blocks, at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,10 +87,7 @@ class TreeBlocks:
         return features[: features.size - (self.has_bias and not is_scaled(self.codec))]
 
     def block(self, node: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the features of a node, and its weights, features x children.
-
-        With a bias, the last feature is the constant one.
-        """
+        """Return the features of a node, the constant one last, and its weights, features x children."""
         if not is_scaled(self.codec):
             return self._features(node), self._dense(node)
         features = self._features(node)

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 # Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.
 PER_DECADE = 24
 DECADES = 4
-# The loss whose smallest form a report marks.
-REPORTED_LOSS = 0.001
+REPORTED_LOSS = 0.001  # a report marks the smallest form that loses no more
 # A report has so many thresholds per power of ten, which keep these shares of the weights.
 _REPORTED_PER_DECADE = 8
 _MOST_KEPT, _LEAST_KEPT = 0.9, 0.0005
@@ -39,8 +38,7 @@ _MOST_KEPT, _LEAST_KEPT = 0.9, 0.0005
 _FITTING = (0, 1, 2, 4, 8, 16, 32)
 # With a loss budget, which smaller forms are tried after the first one that loses too much.
 _MORE = (1, 2, 3, 5, 8, 12)
-# Two shares of the same counts may differ in their last bits.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # two shares of the same counts may differ in their last bits
 
 
 @dataclass(frozen=True)
@@ -294,17 +292,11 @@ def compress_model(
 
 
 def measure_forms(
-    model: Model,
-    validation: Labeled,
-    *,
-    max_loss: float = REPORTED_LOSS,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    model: Model, validation: Labeled, max_loss: float, threads: int | None, progress: Progress | None
 ) -> Table:
     """Evaluate a float32 model in many forms; see `Model.frontier`.
 
-    Thresholds that keep almost all weights, or almost none, are left out. Compact copies are written one at a
-    time into the system's directory for temporary files.
+    Thresholds that keep almost all weights, or almost none, are left out.
     """
     check_source(model.path, model.trees)
     threads = threads_to_use(threads)

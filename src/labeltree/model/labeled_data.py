@@ -195,10 +195,7 @@ def read_labeled(
 
 
 def validation_data(dataset: Dataset, model: Model) -> Labeled:
-    """Match data with a model to choose something by it; unsuitable data is refused.
-
-    Warns about data that looks like the training data.
-    """
+    """Match data with a model to choose something by it; refuse unsuitable data, warn of training data."""
     if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
         what = "the validation data was read with text features that are not the model's"
         raise InputError(what, hint="read the documents with the features of the model")

@@ -109,8 +109,7 @@ def _check_entries(manifest: Manifest) -> None:
     for number, tree in enumerate(manifest["trees"]):
         _check(f"trees[{number}]", tree, _TREE)
     checked("the number of trees", len(manifest["trees"]), limits.TREES)
-    if "calibration" in manifest:
-        Calibration.stored(manifest["calibration"])
+    Calibration.stored(manifest.get("calibration"))
     if ("pruned" in manifest) != (manifest["codec"] == layout.SPARSE):
         raise InputError("sparse models have the entry pruned, and only these")
     names = manifest.get("estimator", {}).get("feature_names")

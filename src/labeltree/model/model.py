@@ -60,18 +60,14 @@ class Model(Predictor):
 
         Parameters
         ----------
-        data, labels, text
-            Labeled data, as in :func:`labeltree.read_data`; columns and separators are those of the training
-            data by default. Labels that the model does not know count as missed. Rows without labels are
-            left out.
+        data, labels, text, threads, **reading
+            Labeled data, and how it is read, as in :func:`labeltree.read_data`; columns and separators are
+            those of the training data by default. Labels that the model does not know count as missed. Rows
+            without labels are left out.
         predicted : ndarray of int32, rows x top, optional
             The labels that ``predict`` returned for the rows of a Dataset. Default: predict them.
         ks : sequence of int
             The ranks to evaluate at.
-        threads : int, optional
-            Default: all CPUs.
-        **reading
-            How data is read, as in :func:`labeltree.read_data`.
 
         Returns
         -------
@@ -298,7 +294,7 @@ class Model(Predictor):
             ``P@5`` and whether it is the ``chosen`` one, the smallest that loses at most ``max_loss``.
         """
         data = validation_data(read_labeled(self, validation), self)
-        return measure_forms(self, data, max_loss=max_loss, threads=threads, progress=progress)
+        return measure_forms(self, data, max_loss, threads, progress)
 
     def write_copy(
         self, place: Path, storage: StorageSettings, threads: int, progress: Progress | None

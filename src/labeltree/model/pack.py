@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from labeltree.model.stored import StoredModel
 
 _LOOSE, _PACKED = ".loose", ".packed"
-# When so many bytes are moved, they are released where they were.
-_RELEASED_AT_ONCE = 64 << 20
+_RELEASED_AT_ONCE = 64 << 20  # bytes that were moved
 
 
 class WrittenBlocks(NamedTuple):

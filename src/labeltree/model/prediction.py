@@ -184,9 +184,8 @@ class Predictor(StoredModel):
         if not _is_matrix(data, self.text is not None):
             reading = {name: given.pop(name) for name in ReadingOptions.__annotations__ if name in given}
             found = _batches(self, data, text, cast(ReadingOptions, reading), given.get("threads"))
-            rows = sp.vstack(
-                [sp.csr_matrix(np.zeros((0, self.n_features), np.float32)), *found], format="csr"
-            )
+            none = sp.csr_matrix(np.zeros((0, self.n_features), np.float32))
+            rows = sp.vstack([none, *found], format="csr")
         labels, scores = self.predict(rows, **given)
         return as_matrix(labels, scores, self.n_labels)
 

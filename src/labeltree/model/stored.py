@@ -93,8 +93,7 @@ class StoredModel:
         self.bias: float = manifest["settings"]["bias"]
         self.score = ScoreSettings(**manifest["score"])
         self.decision = Decision.stored(manifest.get("decision"), thresholds)
-        calibration = manifest.get("calibration")
-        self.calibration = None if calibration is None else Calibration.stored(calibration)
+        self.calibration = Calibration.stored(manifest.get("calibration"))
         self.row_sketch = RowSketch.stored(manifest.get("row_sketch"))
 
     def __repr__(self) -> str:
