@@ -195,7 +195,7 @@ def test_info_about_a_label(run, refused, folder):
     assert f"one of {last['siblings'] + 1} children" in out
     assert last["sibling_labels"][0] in out
     assert "did you mean" in refused("info", folder / "named-model", "--label", "größe")
-    assert "a number from 0 to 39" in refused("info", folder / "model", "--label", "40")
+    assert "expected an integer from 0 to 39" in refused("info", folder / "model", "--label", "40")
     assert json.loads(run("info", folder / "model", "--label", "39", "--json")[1])["label"] == 39
 
 

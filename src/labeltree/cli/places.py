@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ from labeltree.cli.printing import Display, warnings_as_notes
 from labeltree.hub.address import is_address
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(str):
     """The address of a model that a command is to open."""
-
-    url: str
 
 
 def model_place(text: str) -> Path | Published:
@@ -41,4 +37,4 @@ def local(value: Any, display: Display) -> Any:
     from labeltree.hub.loading import fetch
 
     with warnings_as_notes():
-        return fetch(value.url, stage=display.stage)
+        return fetch(value, stage=display.stage)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
     from labeltree.data.inputs import Source
     from labeltree.data.summary import DataSummary
-    from labeltree.model.labeled_data import Labeled
     from labeltree.model.model import Model
 
 _TABS = {"tab": "\t", "\\t": "\t"}
@@ -63,17 +62,16 @@ class Reading:
 
     def keywords(self) -> dict[str, Any]:
         """Return what was given, by the names of the parameters in Python."""
-        delimiter = _TABS.get(self.delimiter or "", self.delimiter)
         given = {
             "text": self.text_column,
             "labels": self.label_column,
             "separator": self.label_separator,
-            "delimiter": delimiter,
+            "delimiter": _TABS.get(self.delimiter or "", self.delimiter),
             "format": self.data_format,
             "one_based": self.one_based,
+            "strict": self.strict or None,
         }
-        found = {name: value for name, value in given.items() if value is not None}
-        return {**found, "strict": True} if self.strict else found
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,8 @@ class DataFile:
         from labeltree.data.summary import suspicions
 
         with display.stage("read", f"reading {self.name}") as progress:
-            dataset = self.dataset(threads, progress, require_labels=require_labels)
+            source = self._source(require_labels=require_labels)
+            dataset = source.dataset(self.settings, like=self._model, threads=threads, progress=progress)
         if self._model is not None and require_labels:
             noted = [] if noted is None else noted
             for warning in suspicions(dataset, _as_options, self._model):
@@ -198,11 +197,6 @@ class DataFile:
             printing.note(warning if name is None else f"{name}: {warning}")
         return summary
 
-    def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
-        """Read the data as part of a stage."""
-        source = self._source(require_labels=require_labels)
-        return source.dataset(self.settings, like=self._model, threads=threads, progress=progress)
-
     def batches(self, threads: int | None, progress: Progress) -> Iterator[tuple[list[str], csr_matrix]]:
         """Yield the IDs and the features of rows in batches; LIBSVM data is a single batch."""
         from labeltree.data.read import read_batches
@@ -210,7 +204,7 @@ class DataFile:
         source = self._source(require_labels=False)
         features = None if self._model is None else self._model.text
         if features is None or source.documents is None:
-            data = self.dataset(threads, progress, require_labels=False)
+            data = source.dataset(like=self._model, threads=threads, progress=progress)
             yield [""] * data.n_instances, data.X
             return
         empty = True
@@ -232,10 +226,3 @@ def open_model(display: Display, path: Path) -> Model:
 def speed_of(rows: int, seconds: float) -> dict[str, Any]:
     """Return how long the search took."""
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
-
-
-def note_missed(labeled: Labeled) -> dict[str, int]:
-    """Count and note what no prediction can get right."""
-    for note in (*labeled.unknown_note("--label-separator"), *labeled.rows_note()):
-        printing.note(note)
-    return labeled.missed

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base.display import html_table
-from labeltree.base.limits import WORDS, Whole, checked
+from labeltree.base.limits import WORDS, Whole, checked, from_text
 from labeltree.errors import InputError, alternatives
 from labeltree.settings import DEFAULT_WORDS
 
@@ -172,18 +172,13 @@ class LabelProfile(Paths):
 
 def find_label(model: Model, name: str | int) -> int:
     """Return the number of a label with this name or number. A string is a number only without names."""
-    if not isinstance(name, str):
+    if model.label_names is None or not isinstance(name, str):
         number = Whole(0, model.n_labels - 1)
-        if (label := number.plain(name)) is None:
+        if (label := number.plain(from_text(name, number))) is None:
             expected = "" if model.label_names is None else "the name of a label or "
             raise InputError(f"label is {reprlib.repr(name)}, expected {expected}{number}")
         return label
     shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
-    if model.label_names is None:
-        if name.isascii() and name.isdigit() and len(name) < 10 and int(name) < model.n_labels:
-            return int(name)
-        expected = f"a number from 0 to {model.n_labels - 1}"
-        raise InputError(f"no label {shown}, expected {expected}", file=model.path)
     if name in model.label_names:
         return model.label_names.index(name)
     words = re.findall(r"\w+", name.casefold()) or [name]

@@ -53,7 +53,7 @@ def convert(
         raise InputError("--header applies only to LIBSVM files", hint="remove it")
     check_output(out, overwrite)
     opened = None if model is None else open_model(display, model)
-    if opened is not None and text.settings() != Text().settings():
+    if opened is not None and text.text_options():
         raise InputError("options for text features are given with --model", hint="remove one of them")
     dataset = DataFile(data, text, opened).read(display, threads, require_labels=False)
     if opened is not None:

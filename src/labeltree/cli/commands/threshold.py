@@ -8,7 +8,7 @@ from typing import Annotated
 from labeltree.base import limits
 from labeltree.cli import options, printing
 from labeltree.cli.places import own_place
-from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
+from labeltree.cli.reading import DataFile, Reading, open_model
 
 
 def threshold(
@@ -63,18 +63,19 @@ def threshold(
             save=True,
             threads=threads,
         )
-    missed = note_missed(Labeled.of(dataset, opened))
+    labeled = Labeled.of(dataset, opened)
+    for note in (*labeled.unknown_note("--label-separator"), *labeled.rows_note()):
+        printing.note(note)
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
     figures, cross_validated = choice.figures(), choice.cross_validated()
-    is_calibrated = choice.calibration is not None
-    report = {"model": str(model), **choice.to_dict(), **missed}
+    report = {"model": str(model), **choice.to_dict(), **labeled.missed}
     percent = {name: f"{100 * value:.2f}%" for name, value in figures.items()}
     counts = f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']} of the rows"
     facts = [
         ("model", str(model)),
         ("threshold", str(choice.decision)),
-        ("scores", "calibrated" if is_calibrated else "not calibrated"),
+        ("scores", "not calibrated" if choice.calibration is None else "calibrated"),
         ("precision", f"{percent['precision']}, recall {percent['recall']}"),
         ("F1", f"micro {percent['micro_f1']}, macro {percent['macro_f1']}, per row {percent['row_f1']}"),
         ("labels", f"{counts}, {percent['coverage']} of the labels found at least once"),
