@@ -284,11 +284,11 @@ class LabelTreeClassifier(TreePredictor):
             names = about.get("feature_names")
             given = about["given_tree"]
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            raise InputError(
+            what, hint = (
                 "manifest.json does not describe an estimator",
-                file=path,
-                hint="save the estimator again, or use labeltree.load",
-            ) from None
+                "save it again, or use labeltree.load",
+            )
+            raise InputError(what, file=path, hint=hint) from None
         if given:
             estimator.tree = model.trees[0].tree
         if names is not None:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from labeltree.data.columns import Columns, is_missing
 from labeltree.data.dataset import Dataset, canonical_csr
@@ -117,9 +119,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     """Return the weights of the rows; refuse any that cannot be used."""
     weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,):
-        raise InputError(
-            f"sample_weight has shape {weights.shape}, expected one weight for each of the {n_rows} rows"
-        )
+        what = f"sample_weight has shape {weights.shape}"
+        raise InputError(f"{what}, expected one weight for each of the {n_rows} rows")
     if not (weights >= 0).all() or not np.isfinite(weights).all():
         raise InputError("sample_weight contains a negative number, NaN or infinity")
     if not weights.any():
@@ -198,17 +199,12 @@ def _indicator(matrix: Any, names: Any, known: NDArray[Any] | None) -> Target:
     if known is not None and names is not None and not _are_column_numbers(known):
         for column, (name, expected) in enumerate(zip(classes.tolist(), known.tolist(), strict=True)):
             if str(name) != str(expected):
-                raise InputError(
-                    f"column {column} of Y is {name!r}, expected {expected!r} as in fit",
-                    hint="pass the same columns in the same order",
-                )
+                what = f"column {column} of Y is {name!r}, expected {expected!r} as in fit"
+                raise InputError(what, hint="pass the same columns in the same order")
     return Target(rows, classes if known is None else known, single=False)
 
 
 def _classes(y: Any, known: NDArray[Any] | None) -> Target:
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import column_or_1d
-
     row_classes = column_or_1d(y, warn=True)
     if row_classes.dtype.kind == "f" and not np.isfinite(row_classes).all():
         raise InputError("y contains NaN or infinity", hint="remove these rows, or replace the values")

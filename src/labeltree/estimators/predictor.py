@@ -15,14 +15,7 @@ from labeltree.base import limits
 from labeltree.base.limits import AUTO, Optional, checked
 from labeltree.base.system import available_memory, human_bytes
 from labeltree.errors import InputError, ResourceError
-from labeltree.estimators.inputs import (
-    CHECKS_OF_X,
-    check_matrix,
-    check_rows,
-    check_weights,
-    read_target,
-    texts_of,
-)
+from labeltree.estimators import inputs
 from labeltree.model.model import Model
 from labeltree.model.ranker import reach
 
@@ -67,10 +60,8 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threshold = checked("threshold", threshold, Optional(limits.THRESHOLD))
         if self._single:
             if top is not None or threshold is not None:
-                raise InputError(
-                    "top and threshold cannot be used after fitting with one class per row",
-                    hint="use predict_top, or fit with an indicator matrix",
-                )
+                what = "top and threshold cannot be used after fitting with one class per row"
+                raise InputError(what, hint="use predict_top, or fit with an indicator matrix")
             return self.classes_[self._best(rows)]
         scores = self._scores(rows, top, self._threshold(top, threshold))
         scores.data = np.ones(scores.nnz, np.int64)
@@ -150,14 +141,15 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         float
         """
         best = self._best(self._rows(X))
-        target = read_target(y, self.classes_)
+        target = inputs.read_target(y, self.classes_)
         if target.single != self._single:
             forms = {True: "one class per row", False: "an indicator matrix"}
             raise InputError(f"y is {forms[target.single]}, expected {forms[self._single]} as in fit")
-        check_rows(len(best), target)
+        inputs.check_rows(len(best), target)
         hits = np.asarray(target.Y[np.arange(len(best)), best]).ravel() != 0
         hits &= best >= 0  # a document without known words has no label
-        weights = np.ones(len(hits)) if sample_weight is None else check_weights(sample_weight, len(hits))
+        given = np.ones(len(hits)) if sample_weight is None else sample_weight
+        weights = inputs.check_weights(given, len(hits))
         if not self._single:
             weights = weights * (target.Y.getnnz(axis=1) > 0)
         return float(np.average(hits, weights=weights)) if weights.any() else 0.0
@@ -165,9 +157,9 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Any:
         """Return X as a matrix of features."""
         check_is_fitted(self, "model_")
-        texts, model = texts_of(X), self.model_
+        texts, model = inputs.texts_of(X), self.model_
         if texts is None:
-            return check_matrix(X, partial(validate_data, self, reset=False, **CHECKS_OF_X))
+            return inputs.check_matrix(X, partial(validate_data, self, reset=False, **inputs.CHECKS_OF_X))
         if model.text is None:
             what = "X is a list of texts, but the estimator was fitted on a matrix"
             raise InputError(what, hint="pass a matrix with the same features")
@@ -202,11 +194,9 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if size > free and not self.force:
             n_rows, n_labels = matrix.shape
             what = f"an array of {n_rows:,} rows and {n_labels:,} labels takes {human_bytes(size)}"
-            raise ResourceError(
-                f"{what}, but only {human_bytes(free)} are available",
-                hint="pass fewer rows, or use predict_top" + ("" if self._single else " or {sparse_output}"),
-                parameters={"sparse_output": True},
-            )
+            what = f"{what}, but only {human_bytes(free)} are available"
+            hint = "pass fewer rows, or use predict_top" + ("" if self._single else " or {sparse_output}")
+            raise ResourceError(what, hint=hint, parameters={"sparse_output": True})
         return matrix.toarray()
 
     def _threshold(self, top: int | None, threshold: float | None) -> float | Literal["stored"] | None:

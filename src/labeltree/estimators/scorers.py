@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from labeltree.base.limits import TOP, checked
 from labeltree.estimators.inputs import check_weights, read_target
@@ -46,8 +48,6 @@ class RankingScorer:
 
     def get_metadata_routing(self) -> Any:
         """Return what is requested, as a ``sklearn.utils.metadata_routing.MetadataRequest``."""
-        from sklearn.utils.metadata_routing import MetadataRequest
-
         request = MetadataRequest(owner=self)
         request.score.add_request(param="sample_weight", alias=self._sample_weight)
         return request
@@ -87,8 +87,6 @@ def propensity_scored_ndcg_at(k: int, propensities: Propensities) -> RankingScor
 
 def _rank_labels(estimator: Any, X: Any, k: int) -> Any:
     """Return the first k labels of each row, or a sparse matrix of scores, for the metrics."""
-    from sklearn.pipeline import Pipeline
-
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "predict_top"):
         return _rank_labels(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, k)
     if hasattr(estimator, "predict_top"):

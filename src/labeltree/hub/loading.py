@@ -63,12 +63,10 @@ def load(
 
 
 def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -> Path:
-    """Download a published model into the cache, unless it is there.
+    """Return the directory of a published model in the cache; it is downloaded if it is new or has changed.
 
-    The manifest is always read, so that a model that has changed is downloaded again. All files are verified
-    before the model appears in the cache; processes that download the same model wait for the first one.
-    If the address cannot be reached, a model from an earlier download is used, with a warning. Do not change
-    the directory that is returned.
+    All files are verified before the model appears. If the address cannot be reached, the model from an
+    earlier download is used, with a warning.
     """
     address = Address(url)
     place = cache_directory("models", cache) / address.key / address.name

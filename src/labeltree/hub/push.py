@@ -98,9 +98,8 @@ def push(
         there = store.names()
         old = list(filter(is_model_file, there))
         if old and not overwrite:
-            raise InputError(
-                "already exists", file=target.shown, hint=REPLACE, parameters={"overwrite": True}
-            )
+            option = {"overwrite": True}
+            raise InputError("already exists", file=target.shown, hint=REPLACE, parameters=option)
         text = _new_card(opened, store, there, overwrite, card)
         files: dict[str, Path | bytes] = {name: source / name for name in opened.manifest["files"]}
         if text is not None:

@@ -41,8 +41,6 @@ class Store:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        if address.hub:
-            optional("huggingface_hub")
         fsspec, options = optional("fsspec"), _options(address)
         with refusing(address):
             try:
@@ -115,10 +113,7 @@ class Store:
     def publish(
         self, files: Mapping[str, Path | bytes], remove: Iterable[str], message: str, report: Report
     ) -> str | None:
-        """Remove and write files, the manifest first and last; return the address of the commit, if any.
-
-        ``message`` is for stores that have commits.
-        """
+        """Remove and write files, the manifest first and last; return the address of the commit, if any."""
         # What is mapped from a directory is removed, not written over.
         for name in sorted(remove, key=lambda name: name != MANIFEST):
             with refusing(self.address, name, writing=True), suppress(FileNotFoundError):
@@ -193,9 +188,9 @@ class HubStore(Store):
     """A model in a repository of the Hugging Face Hub, which is created `private` or for all to see."""
 
     def __init__(self, address: Address, place: HubPath, private: bool) -> None:
+        self._hub = optional("huggingface_hub")
         super().__init__(address)
         self._place, self._private = place, private
-        self._hub = optional("huggingface_hub")
         self._api = self._hub.HfApi(library_name="labeltree", library_version=__version__)
         self._commit: str | None = None
 
@@ -208,10 +203,7 @@ class HubStore(Store):
     def publish(
         self, files: Mapping[str, Path | bytes], remove: Iterable[str], message: str, report: Report
     ) -> str:
-        """Remove and write files in one commit; return its address.
-
-        The repository is created, unless it exists. If it was changed since `names` was called, it fails.
-        """
+        """Remove and write files in one commit, which fails if the files were changed since `names`."""
         place, hub = self._place, self._hub
         operations: list[Any] = [
             hub.CommitOperationDelete(place.file(name), is_folder=False)

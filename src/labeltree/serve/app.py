@@ -28,7 +28,6 @@ from labeltree.serve.guard import Guard
 from labeltree.serve.models import Models, ServedModel
 from labeltree.serve.page import FILES, SECURITY_POLICY, overview, page_file
 from labeltree.serve.prometheus import Metrics
-from labeltree.serve.responses import COMMON_ERRORS, PLAIN_TEXT, errors
 from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.serve.tree_map import tree_map
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
@@ -64,7 +63,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=JsonResponse,
-        responses=COMMON_ERRORS,
+        responses=responses.COMMON_ERRORS,
         generate_unique_id_function=lambda route: route.name,
         exception_handlers=dict.fromkeys(_ERRORS, _answer_error),
     )
@@ -72,7 +71,7 @@ def create_app(
     access: dict[str, Any] = {}
     if settings.token is not None:  # which the guard compares; this documents it
         bearer = Security(HTTPBearer(scheme_name="token", auto_error=False))
-        access = {"dependencies": [bearer], "responses": errors(401)}
+        access = {"dependencies": [bearer], "responses": responses.errors(401)}
     app.include_router(_prediction_paths(models, settings, batcher), **access)
     app.include_router(_model_paths(models), **access)
     app.include_router(_metrics_path(metrics), **access)
@@ -85,7 +84,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 
 
 def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batcher) -> APIRouter:
-    router = APIRouter(responses=errors(400, 404, 409))
+    router = APIRouter(responses=responses.errors(400, 404, 409))
 
     @router.post(
         "/predict", summary="Predict the labels of texts or rows", response_model=responses.PredictResponse
@@ -189,7 +188,7 @@ def _suggestions(served: ServedModel, ranked: Ranked) -> list[dict[str, Any]]:
 
 
 def _model_paths(models: Models) -> APIRouter:
-    router = APIRouter(responses=errors(400, 404))
+    router = APIRouter(responses=responses.errors(400, 404))
 
     @router.get("/models", summary="List the models", response_model=responses.ModelsResponse)
     async def list_models() -> Response:
@@ -270,9 +269,8 @@ def _model_paths(models: Models) -> APIRouter:
     ) -> Response:
         served = models.find(name)
         hits = served.measured.hits
-        return JsonResponse(
-            tree_map(served.model, tree, node, depth=depth, limit=limit, label=label, hits=hits)
-        )
+        view = tree_map(served.model, tree, node, depth=depth, limit=limit, label=label, hits=hits)
+        return JsonResponse(view)
 
     return router
 
@@ -291,8 +289,8 @@ def _open_paths() -> APIRouter:
         headers = {"Content-Security-Policy": SECURITY_POLICY, "Cache-Control": "no-cache"}
         return Response(page_file(name), media_type=FILES[name], headers=headers)
 
-    @router.get("/healthz", summary="Whether the process is alive", **PLAIN_TEXT)
-    @router.get("/readyz", summary="Whether requests are answered", **PLAIN_TEXT, name="ready")
+    @router.get("/healthz", summary="Whether the process is alive", **responses.PLAIN_TEXT)
+    @router.get("/readyz", summary="Whether requests are answered", **responses.PLAIN_TEXT, name="ready")
     async def health() -> Response:
         return PlainTextResponse("ok\n")
 
@@ -302,7 +300,7 @@ def _open_paths() -> APIRouter:
 def _metrics_path(metrics: Metrics) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/metrics", summary="Metrics in the format of Prometheus", **PLAIN_TEXT)
+    @router.get("/metrics", summary="Metrics in the format of Prometheus", **responses.PLAIN_TEXT)
     def prometheus() -> Response:
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 

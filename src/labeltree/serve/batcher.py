@@ -41,9 +41,8 @@ class _Waiting(NamedTuple):
 class Batcher:
     """Predicts the queries of requests on one thread, in batches when there are many.
 
-    A request is predicted at once if no other is. Those that arrive meanwhile form the next batch, which
-    starts when the current one ends: there is no timer, and batches grow with the load. A request with many
-    rows is cut into pieces that queue one after the other, so that small requests need not wait for all.
+    A request is predicted at once if no other is. Those that arrive meanwhile form the next batch: batches
+    grow with the load. A request with many rows is cut into pieces, so that small ones need not wait for all.
     There is a queue for the texts and one for the rows of each model; they take turns.
     """
 

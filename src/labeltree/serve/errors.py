@@ -43,13 +43,10 @@ class RequestError(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> RequestError:
-        """Return an error of the library or of FastAPI as one of a request; any other is a failure.
-
-        What a request contains is validated before. What the library refuses then is not in the model.
-        """
+        """Return an error of the library or of FastAPI as one of a request; any other is a failure."""
         if isinstance(error, RequestError):
             return error
-        if isinstance(error, InputError):  # without the paths of files
+        if isinstance(error, InputError):  # not in the model; shown without the paths of files
             plain = error.replace(file=None, line=None)
             return cls(404, plain.what, str(plain)[len(plain.what) + 2 :] or None)
         if isinstance(error, RequestValidationError | ValidationError):

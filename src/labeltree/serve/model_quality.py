@@ -1,8 +1,4 @@
-"""What was measured about a model: its size against its precision, and how often each label was correct.
-
-Other commands write these tables, which may be in the directory of the model. Neither is part of the model:
-other readers ignore them.
-"""
+"""What other commands measured about a model: size against precision, and the hits of each label."""
 
 from __future__ import annotations
 
@@ -46,9 +42,8 @@ class LabelHits:
     def read(cls, path: Path, n_labels: int, names: Sequence[str] | None = None) -> LabelHits:
         """Read the table that `labeltree evaluate --per-label` writes; other labels were never predicted."""
         predicted, correct = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.int64)
-        numbers = {
-            name: label for label, name in enumerate(map(str, range(n_labels)) if names is None else names)
-        }
+        known = map(str, range(n_labels)) if names is None else names
+        numbers = {name: label for label, name in enumerate(known)}
         for line, row in _rows(path, _PRECISION_COLUMNS):
             label = numbers.get(row["label"])
             try:

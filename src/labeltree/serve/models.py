@@ -44,10 +44,7 @@ class ServedModel:
         return [(label, label_name(self.model, label).casefold()) for label in order.tolist()]
 
     def search(self, part: str) -> list[int]:
-        """Return the labels whose name, or number, contains a text in any case.
-
-        Those that have it as whole words come first, then the most frequent.
-        """
+        """Return the labels whose name contains a text in any case: whole words first, then by frequency."""
         wanted = part.casefold()
         words = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
         found = [(words.search(name) is None, label) for label, name in self._by_frequency if wanted in name]
@@ -95,10 +92,7 @@ class Models:
         self._check.set()
 
     def refresh(self) -> None:
-        """Open the models whose directory has changed.
-
-        If one cannot be opened, the old one is kept until the directory changes again.
-        """
+        """Open the models whose directory has changed; keep an old one if the new one cannot be opened."""
         for name, path in self._paths.items():
             version = _version(path)
             old = self._served[name]

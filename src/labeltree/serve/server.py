@@ -56,11 +56,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def allowed_hosts(listening: socket.socket, own: str, more: Sequence[str]) -> frozenset[str] | None:
-    """Return the names by which clients may address the service.
-
-    `own` is the host to listen on. The result is None for any name: if no more names are given, and the
-    service can be reached from other machines.
-    """
+    """Return the names by which clients may address the service at its `own` host; None for any name."""
+    # Other machines may know the service by any name.
     if not (more or ip_address(listening.getsockname()[0]).is_loopback):
         return None
     return frozenset({"localhost", "127.0.0.1", "::1", *map(host_name, (own, *more))})
