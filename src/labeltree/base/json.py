@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 
 def parse_json(content: bytes) -> Any:
@@ -30,15 +30,11 @@ def parse_json(content: bytes) -> Any:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        _refuse(text)
+        raise ValueError(f"{text[:20]} is not a finite number")
     return number
 
 
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text[:20]} is not a finite number")
-
-
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 
 
 def to_json(value: Any) -> str:

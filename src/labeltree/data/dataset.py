@@ -154,11 +154,7 @@ class Dataset:
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
         text = 0 if self.text is None else self.text.memory
         scaled = self.__dict__.get("_scaled", self)
-        values = sum(
-            getattr(scaled.X, name).nbytes
-            for name in ("data", "indices", "indptr")
-            if not np.may_share_memory(getattr(scaled.X, name), getattr(self.X, name))
-        )
+        values = 0 if scaled.X is self.X else scaled.X.data.nbytes
         return int(rows + 4 * self.Y.nnz + 8 * (self.n_instances + 1 + self.n_labels + 1) + text + values)
 
     def __repr__(self) -> str:

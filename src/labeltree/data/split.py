@@ -36,9 +36,8 @@ def checked_shares(test: float, validation: float | None) -> dict[str, float]:
     given = {TEST: test} if validation is None else {TEST: test, VALIDATION: validation}
     shares = {name: limits.checked(name, share, limits.TEST_SHARE) for name, share in given.items()}
     if sum(shares.values()) > 1 - 1e-9:
-        what = (
-            f"the shares {' and '.join(f'{share:g}' for share in shares.values())} leave no rows to train on"
-        )
+        shown = " and ".join(f"{share:g}" for share in shares.values())
+        what = f"the shares {shown} leave no rows to train on"
         raise InputError(what, hint="lower {test}")
     return shares
 
