@@ -59,7 +59,7 @@ def tuned(first_search, small_search, tmp_path):
 
 
 def without_time(trials):
-    return [replace(trial, seconds=0.0) for trial in trials]
+    return [replace(trial, seconds=0.0, evaluation_seconds=0.0) for trial in trials]
 
 
 # Searches
@@ -269,12 +269,14 @@ def test_a_change_must_be_clearly_better(trials, chosen):
         ({}, 5, 1.0),  # less work: no longer than this
         ({}, 20, 1.6),  # twice the work of the second trial would be 3.2, and of the first 2
         ({"cost": 2.0}, 40, 1.6),  # as the defaults
-        (A, 20, 6.0),
+        (A, 20, 8.0),  # twice the training
     ],
 )
 def test_times_are_expected_from_those_of_the_same_variant(changes, work, seconds):
     done = [TuningTrial({}, 0.25, seconds=1.0, work=10), TuningTrial({}, 0.5, seconds=1.6, work=40)]
-    assert expected_seconds([*done, TuningTrial(A, 0.25, seconds=3.0, work=10)], changes, work) == seconds
+    done += [TuningTrial(A, 0.25, seconds=5.0, evaluation_seconds=2.0, work=10)]
+    assert expected_seconds(done, changes, work) == seconds
+    assert expected_seconds(done, changes, work, evaluated=False) == seconds - (2.0 if changes == A else 0.0)
 
 
 @pytest.mark.parametrize("max_time", [5, 8, 11, 100])

@@ -137,7 +137,9 @@ class Halving:
                 self.out_of_time = True
                 kept = f"{human_seconds(self.reserved)} are kept for the final training"
                 self._show(changes, share, f"left out for lack of time, {kept}")
-                continue
+                if changes:
+                    continue
+                return []  # there is nothing to compare with
             found.append(trial)
         return sorted((t for t in found if t.rows), key=lambda t: t.metrics[self._goal.metric], reverse=True)
 
@@ -209,6 +211,7 @@ class Halving:
             model = train_model(dataset, plan, work / "model", sync=False, progress=progress)
             if size is not None and model.bytes > size:
                 model = model.compress(work / "small", max_size=size, threads=plan.threads)
+            begin = time.perf_counter()
             data = validation_data(validation, model)
             top = MAX_ACCEPTED if metric == "F1" else RANKED
             labels, scores = model.predict(data.dataset.X, top=top, threads=plan.threads)
@@ -225,6 +228,7 @@ class Halving:
             model_bytes=model.bytes,
             weights=None if model.codec == SPARSE else model.codec,
             prune=model.manifest["pruned"]["threshold"] if model.codec == SPARSE else None,
+            evaluation_seconds=time.perf_counter() - begin,
             metrics={name: round(value.fraction, 6) for name, value in found.items()},
             error=round(found[metric].error, 6),
             rows=found[metric].rows.round(6).tolist(),
@@ -238,7 +242,7 @@ class Halving:
 
     def _final_seconds(self, changes: Changes, work: float) -> float:
         done = [trial for trial in self._journal.trials if trial.rows]
-        return _CAUTION * (self._rows.seconds + expected_seconds(done, changes, work))
+        return _CAUTION * (self._rows.seconds + expected_seconds(done, changes, work, evaluated=False))
 
     def _has_time(self, changes: Changes, share: float, work: int) -> bool:
         """Return whether there is time for a trial, and then for training it, or the best model, on all rows.

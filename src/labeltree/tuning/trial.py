@@ -18,7 +18,7 @@ from labeltree.evaluation import metrics
 # A variant of the default settings: what it changes.
 Changes = dict[str, Any]
 # Trials of another version are not comparable.
-_VERSION = 7
+_VERSION = 8
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class TuningTrial:
     error: float = 0.0
     rows: list[float] = field(default_factory=list, repr=False)
     seconds: float = 0.0
+    evaluation_seconds: float = 0.0
     work: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,12 +74,18 @@ def describe(changes: Changes) -> str:
     return ", ".join(shown) or "defaults"
 
 
-def expected_seconds(trials: Sequence[TuningTrial], changes: Changes, work: int | float) -> float:
-    """Return how long a variant with so much work takes at most, if a trial takes a fixed time and more for
+def expected_seconds(
+    trials: Sequence[TuningTrial], changes: Changes, work: float, evaluated: bool = True
+) -> float:
+    """Return how long a variant with so much work takes at most, if training takes a fixed time and more for
     each multiply-add: by earlier trials of the same variant, or else of the defaults.
     """
     same = [[trial for trial in trials if trial.changes == known] for known in (changes, {})]
-    return min(trial.seconds * max(1.0, work / trial.work) for trial in same[0] or same[1] or trials)
+    return min(
+        (trial.seconds - trial.evaluation_seconds) * max(1.0, work / trial.work)
+        + evaluated * trial.evaluation_seconds
+        for trial in same[0] or same[1] or trials
+    )
 
 
 def gain(trial: TuningTrial, other: TuningTrial) -> tuple[float, float]:
