@@ -237,6 +237,10 @@ def test_health_metrics_and_schema(models):
         for endpoint, status in ("/healthz", 200), ("/models/{name}", 404), ("other", 404):
             assert f'labeltree_requests_total{{endpoint="{endpoint}",status="{status}"}} 1.0\n' in metrics
         schema = client.get("/openapi.json").json()
+        rules = [
+            schema["components"]["schemas"][name]["allOf"] for name in ("PredictRequest", "ExplainRequest")
+        ]
+        assert [[*rule] for rules in rules for rule in rules] == [["oneOf"], ["anyOf"], ["oneOf"]]
     assert {"/predict", "/explain", "/models", "/models/{name}/suggest"} <= set(schema["paths"])
     operations = [one for operations in schema["paths"].values() for one in operations.values()]
     assert all("422" not in one["responses"] and "401" not in one["responses"] for one in operations)
@@ -295,6 +299,8 @@ def limited(models):
         ("/predict", {"texts": ["a", None]}, 400, "texts[1]: input should be a valid string"),
         ("/predict", {"text": "a", "top": 0}, 400, "top: input should be greater than or equal to 1"),
         ("/predict", {"text": "a", "top": 10**400}, 400, "top: "),
+        ("/predict", {"text": "a", "top": "5"}, 400, "top: "),
+        ("/explain", {"text": "a", "label": "0" * 1001}, 400, "label"),
         ("/predict", {"text": "a", "accepted": True, "threshold": 0.5}, 400, "exclude each other"),
         ("/predict", {"text": "a", "model": "b"}, 404, "there is no model 'b'"),
         ("/predict", {"text": "a", "model": "model"}, 409, "the model was not trained on text"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from labeltree.base.limits import LARGEST_INT32, LARGEST_VALUE
 from labeltree.errors import alternatives
@@ -15,14 +15,20 @@ from labeltree.serve.errors import RequestError
 from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 
+
+def _whole(value: Any) -> Any:
+    """Return 5.0 as 5, also in a list: both are integers in JSON Schema, and "5" is not."""
+    if isinstance(value, list):
+        return [_whole(item) for item in value] if float in set(map(type, value)) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 # A limit of the length also refuses unpaired surrogates. The longest text is a setting.
 Text = Annotated[str, StringConstraints(max_length=LARGEST_INT32)]
 ModelName = Annotated[str | None, Field(description="Name of the model. Default: the first one.")]
-# Not strict: 5.0 is an integer in JSON Schema.
-Top = Annotated[
-    int, Field(ge=1, le=MOST_LABELS, strict=False, description="Maximum number of labels per text.")
-]
-Index = Annotated[int, Field(ge=0, le=LARGEST_INT32, strict=False)]
+Whole = BeforeValidator(_whole)
+Top = Annotated[int, Field(ge=1, le=MOST_LABELS, description="Maximum number of labels per text."), Whole]
+Index = Annotated[int, Field(ge=0, le=LARGEST_INT32)]
 Value = Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
@@ -37,17 +43,32 @@ class _Request(BaseModel):
             raise ValueError(f"expected one of the fields {alternatives(names)}, but {found}")
 
 
+# What the document says beyond the types of the fields; the validators below check it.
+_NOT_BOTH: dict[str, Any] = {
+    "anyOf": [{"properties": {"accepted": {"const": False}}}, {"properties": {"threshold": {"type": "null"}}}]
+}
+
+
+def _one_of(**types: str) -> dict[str, Any]:
+    """Describe that exactly one of some fields is given; others may be null."""
+    return {"oneOf": [{"required": [name], "properties": {name: {"type": types[name]}}} for name in types]}
+
+
 class Row(_Request):
     """The features of a row that are not zero: as many indices as values."""
 
-    indices: list[Index] = Field(
+    indices: Annotated[list[Index], Whole] = Field(
         description="Features from 0, each at most once.", json_schema_extra={"uniqueItems": True}
     )
     values: list[Value]
 
 
 class PredictRequest(_Request):
-    """What POST /predict asks for: labels for either a text, texts, or rows of features."""
+    """What POST /predict asks for: labels for a text, for texts, or for rows of features."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"allOf": [_one_of(text="string", texts="array", rows="array"), _NOT_BOTH]}
+    )
 
     model: ModelName = None
     text: Text | None = None
@@ -72,16 +93,18 @@ class PredictRequest(_Request):
 
 
 class ExplainRequest(_Request):
-    """What POST /explain asks for: why either a text or a row has its labels, or a given one."""
+    """What POST /explain asks for: why a text or a row has its labels, or a given one."""
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [_one_of(text="string", row="object")]})
 
     model: ModelName = None
     text: Text | None = None
     row: Row | None = None
-    label: Index | Annotated[str, StringConstraints(max_length=MOST_NAME)] | None = Field(
+    label: Annotated[Index | Annotated[str, StringConstraints(max_length=MOST_NAME)] | None, Whole] = Field(
         default=None, description="Name or number of a label to explain, predicted or not."
     )
-    top: Annotated[int, Field(ge=1, le=100, strict=False)] = DEFAULT_TOP
-    words: Annotated[int, Field(ge=0, le=MOST_WORDS, strict=False)] = DEFAULT_WORDS
+    top: Annotated[int, Field(ge=1, le=100), Whole] = DEFAULT_TOP
+    words: Annotated[int, Field(ge=0, le=MOST_WORDS), Whole] = DEFAULT_WORDS
 
     @model_validator(mode="after")
     def _check(self) -> ExplainRequest:
