@@ -235,9 +235,7 @@ def _aligned(target: Target, known: list[Any] | None) -> Target:
     if known is None:
         return target
     column_of = {name: column for column, name in enumerate(known)}
-    columns = np.array(
-        [column_of.setdefault(name, len(column_of)) for name in target.classes.tolist()], np.int64
-    )
+    columns = [column_of.setdefault(name, len(column_of)) for name in target.classes.tolist()]
     Y, shape = target.Y, (target.Y.shape[0], len(column_of))
-    Y = sparse.csr_matrix((Y.data, columns[Y.indices], Y.indptr), shape=shape)
+    Y = sparse.csr_matrix((Y.data, np.array(columns, np.int64)[Y.indices], Y.indptr), shape=shape)
     return Target(Y, np.array(list(column_of), dtype=object), target.single)

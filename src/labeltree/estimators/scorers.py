@@ -17,10 +17,10 @@ from labeltree.evaluation.metrics import Propensities, Ranking, RowMetric, pad_l
 
 @dataclass
 class RankingScorer:
-    """A scorer that evaluates the first k labels of each row; created by the functions of this module.
+    """A scorer of the first k labels of each row, for any classifier; the functions of this module create it.
 
-    It accepts any classifier. For a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, it uses
-    ``predict_top``; for other classifiers, ``decision_function`` or ``predict_proba``.
+    Of a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, it uses ``predict_top``; of other
+    classifiers, ``decision_function`` or ``predict_proba``.
     """
 
     metric: str  # P, R, nDCG, PSP or PSnDCG; the last two need propensities

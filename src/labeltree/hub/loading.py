@@ -1,7 +1,4 @@
-"""Loading a model from a directory, or from an address by way of a cache.
-
-The cache has one directory per address, which is exchanged as a whole when the model changes.
-"""
+"""Loading a model from a directory, or from an address by way of a cache with a directory per address."""
 
 from __future__ import annotations
 

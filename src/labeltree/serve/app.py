@@ -121,10 +121,8 @@ def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batche
     def explain(body: schemas.ExplainRequest) -> Response:
         served = models.find(body.model)
         model = served.model
-        query: Any
-        if body.row is not None:
-            query = schemas.to_matrix(model, [body.row], settings)
-        else:
+        query: Any = None if body.row is None else schemas.to_matrix(model, [body.row], settings)
+        if query is None:
             [query] = schemas.check_texts(model, [body.text or ""], settings)
         labels = None if body.label is None else [body.label]
         found = explain_prediction(model, query, labels=labels, top=body.top, words=body.words)

@@ -19,8 +19,6 @@ from labeltree.serve.settings import ServiceSettings
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
 # Bytes beyond the limit that are read and dropped, so that a client that sends first gets the answer.
 _DISCARDED = 64_000_000
-# Bytes from which an answer is compressed if the client accepts it, and how hard.
-_COMPRESSED, _LEVEL = 1000, 4
 # A type is never guessed, and other sites do not learn addresses.
 _SAFETY = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
@@ -29,7 +27,7 @@ class Guard:
     """Middleware that lets only permitted requests pass, with their whole body, and counts all of them."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
-        self._app = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=_LEVEL)
+        self._app = GZipMiddleware(app, minimum_size=1000, compresslevel=4)
         self._settings, self._metrics = settings, metrics
         self._buffered = 0
 

@@ -27,9 +27,7 @@ class Metrics:
         self.rows = Histogram(
             "labeltree_batch_rows", "Texts and rows predicted together.", registry=registry, buckets=_ROWS
         )
-        self.refused = Counter(
-            "labeltree_refused", "Requests refused because too many were waiting.", registry=registry
-        )
+        self.refused = Counter("labeltree_refused", "Requests refused: too many wait.", registry=registry)
         self.reloads = Counter("labeltree_reloads", "New models opened.", registry=registry)
         self.reload_failures = Counter(
             "labeltree_reload_failures", "New models that could not be opened.", registry=registry

@@ -38,16 +38,14 @@ class RequestLimits:
 
 @dataclass(frozen=True)
 class ServiceSettings(RequestLimits):
-    """All settings of the service.
-
-    The names by which clients may address the service are ``hosts``; None for any. A page in a browser cannot
-    choose the name, so it cannot reach a local service under a name of its own (DNS rebinding).
-    """
+    """All settings of the service."""
 
     # Of all requests in one process, which are refused with 503 if there is more: the bytes of the bodies
     # that arrive or wait, and the texts and rows that wait.
     max_buffered: int = 256_000_000
     max_waiting: int = 10_000
     watch: Annotated[float, limits.WATCH] = 0.0
+    # The names by which clients may address the service; None for any. A page in a browser cannot choose the
+    # name, so it cannot reach a local service under a name of its own (DNS rebinding).
     hosts: frozenset[str] | None = None
     token: str | None = field(default=None, repr=False)

@@ -34,11 +34,9 @@ def tree_map(
 ) -> dict[str, Any]:
     """Describe a node and what is below it, the largest parts first.
 
-    The bytes of a node's block belong to its children in equal shares, so that every byte of the tree is
-    in one of the root's children. A child has its share and all that is below it.
-
-    The default node is the one above the label, which is listed even if it is small; or the root. Of at most
-    `limit` boxes, the largest are opened first; other children are summed up as the `rest` of their node.
+    The bytes of a node's block belong to its children in equal shares; a child has its share and all that is
+    below it. The default node is the one above the label, which is listed even if it is small, or the root.
+    Of at most `limit` boxes, the largest are opened first; the "rest" of a node sums up its other children.
     """
     checked("tree", tree, Whole(0, len(model.trees) - 1))
     boxes = _Boxes(model, tree, hits)
