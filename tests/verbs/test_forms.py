@@ -231,6 +231,16 @@ def test_several_files_are_split_as_one(kind, catalog, tmp_path):
 
 
 def test_files_with_other_columns_are_not_split_as_one(tmp_path):
+    rows = pl.DataFrame({"text": ["a b", "c d"], "labels": ["e", "f"]})
+    for number, frame in enumerate([rows, rows.with_columns(other=1)]):
+        frame.write_parquet(tmp_path / f"{number}.parquet")
+        frame.write_ipc(tmp_path / f"{number}.arrow")
+    for kind, message in (
+        ("parquet", "the files have different columns"),
+        ("arrow", "an Arrow file cannot be"),
+    ):
+        with pytest.raises(labeltree.InputError, match=message):
+            labeltree.split(str(tmp_path / f"?.{kind}"), path=tmp_path / "parts", test=0.5)
     (tmp_path / "a.csv").write_text("text,labels\na b,c\n")
     (tmp_path / "b.csv").write_text("labels,text\nd,e f\n")
     message = (

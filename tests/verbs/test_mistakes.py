@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
@@ -192,6 +193,16 @@ MISTAKES = [
         "the data is not a file, to which format does not apply; remove format",
     ),
     (
+        "labels of strings in a frame",
+        lambda: train(T, F[["labels"]]),
+        "the columns of labels contain something else than numbers: 'labels'; pass one of the columns",
+    ),
+    (
+        "columns of the same name",
+        lambda: train(pd.DataFrame([["a", "b", "c"]], columns=["text", "text", "labels"])),
+        "several columns have the same name; rename all but one of them",
+    ),
+    (
         "names of files in a list",
         lambda: train([__file__, __file__]),
         "the labels are missing; pass the labels of each text as labels; files are a list of Path",
@@ -316,6 +327,11 @@ MISTAKES = [
         "evaluate none",
         lambda: M.evaluate(T),
         "the labels are missing; pass the labels of each text as labels",
+    ),
+    (
+        "evaluate one rank",
+        lambda: M.evaluate(T, L, ks=5),
+        "ks is 5, expected several ranks such as [1, 3, 5]",
     ),
     ("evaluate path", lambda: M.evaluate("test.csv"), "test.csv: no such file"),
     (

@@ -44,7 +44,10 @@ def as_frame(data: Any) -> nw.DataFrame[Any] | None:
 
     if type(data).__name__ == "RecordBatch":
         data = optional("pyarrow").table(data)
-    frame = nw.from_native(data, pass_through=True)
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise InputError("several columns have the same name", hint="rename all but one of them") from None
     if isinstance(frame, nw.LazyFrame):
         what = f"the data is a {type(data).__name__}, whose rows are not computed yet"
         raise InputError(what, hint="pass data.collect()")
@@ -94,10 +97,12 @@ def matrix_of(frame: nw.DataFrame[Any], name: str) -> Any:
     native = frame.to_native()
     if getattr(native, "sparse", None) is not None:  # pandas with sparse columns only
         return native.sparse.to_coo()
-    wrong = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or str(kind) == "Boolean")]
+    schema = frame.schema.items()
+    wrong = [each for each, kind in schema if not (kind.is_numeric() or str(kind) == "Boolean")]
     if wrong:
         what = f"the columns of {name} contain something else than numbers: {some_names(wrong)}"
-        raise InputError(what, hint="name the column with the documents ({text})")
+        hint = "name the column with the documents ({text})"
+        raise InputError(what, hint="pass one of the columns" if name == "labels" else hint)
     return frame.to_numpy()
 
 

@@ -287,7 +287,7 @@ def _memory_source(
         given = given_texts(texts()) if strict else texts()
         for number, (found, names) in enumerate(zip(given, rows, strict=False)):
             if strict and require_labels and cells is not None and not names:
-                raise _incomplete(number, "label")
+                raise InputError(f"row {number} has no label", hint=_COMPLETE)
             yield Document(found or "", names)
 
     return Source(columns, require_labels, documents=documents, flags=flags)
@@ -321,16 +321,15 @@ def check_not_words(first: Any) -> None:
         raise InputError(what, hint="join its words, or pass labels as the second argument")
 
 
+_COMPLETE = "correct it, or remove {strict}"
+
+
 def given_texts(texts: Iterable[str | None]) -> Iterator[str | None]:
     """Yield texts; refuse a missing one."""
     for number, text in enumerate(texts):
         if not text or text.isspace():
-            raise _incomplete(number, "text")
+            raise InputError(f"row {number} has no text", hint=_COMPLETE)
         yield text
-
-
-def _incomplete(number: int, missing: str) -> InputError:
-    return InputError(f"row {number} has no {missing}", hint="correct it, or remove {strict}")
 
 
 def _n_rows(X: Any) -> int:

@@ -23,8 +23,7 @@ from labeltree.errors import InputError
 if TYPE_CHECKING:
     from labeltree.data.inputs import Source
 
-# Formats whose documents are lines, so that a part is some of the lines.
-LINES = ("tsv", "csv", "jsonl", "txt")
+_ALIKE = "give the files the same columns in the same order"
 
 
 def take_rows(data: Any, rows: NDArray[Any]) -> Any:
@@ -76,7 +75,7 @@ def split_lines(
                     file.write(f"{line}\n".encode())
             if format == "csv" and head is not None and before != head:
                 what = f"the header differs from that of {paths[0]}"
-                raise InputError(what, file=path, hint="give the files the same columns in the same order")
+                raise InputError(what, file=path, hint=_ALIKE)
             head = before
 
 
@@ -87,17 +86,19 @@ def write_parts(
     if dataset is not None:
         for number, output in enumerate(outputs):
             write_svm(output, dataset.take(np.flatnonzero(parts == number)))
-    elif source.format in LINES:
-        split_lines(data_files(data), source.format, source.columns, parts, outputs)
     elif source.format == "parquet":
         parquet = optional("pyarrow.parquet")
-        table = parquet.read_table(list(data_files(data)))
+        tables = list(map(parquet.read_table, data_files(data)))
+        if any(other.schema != tables[0].schema for other in tables):
+            raise InputError("the files have different columns", file=source.name, hint=_ALIKE)
+        table = optional("pyarrow").concat_tables(tables)
         for number, output in enumerate(outputs):
             with write_whole(output) as file:
                 parquet.write_table(table.take(np.flatnonzero(parts == number)), file)
+    elif source.format == "arrow":
+        raise InputError("an Arrow file cannot be split", file=source.name, hint="save it as Parquet")
     else:
-        what, hint = f"an {source.format} file cannot be split", "pass a frame, or save it as Parquet"
-        raise InputError(what, file=source.name, hint=hint)
+        split_lines(data_files(data), str(source.format), source.columns, parts, outputs)
 
 
 def output_files(path: Path, names: Sequence[str], format: str, overwrite: bool) -> list[Path]:

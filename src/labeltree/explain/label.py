@@ -130,16 +130,12 @@ class Paths(ABC):
 
     def __repr__(self) -> str:
         title, paths = self._shown()
-        words = "; against: ".join(_words(paths[0][-1]))
-        return f"{type(self).__name__}({title}; for: {words})"
+        return f"{type(self).__name__}({title}; for: {'; against: '.join(_words(paths[0][-1]))})"
 
     def _repr_html_(self) -> str:
         title, paths = self._shown()
-        rows = [
-            [str(tree), ", ".join(step.child.frequent), *_words(step)]
-            for tree, steps in enumerate(paths)
-            for step in steps
-        ]
+        found = ((str(tree), step) for tree, steps in enumerate(paths) for step in steps)
+        rows = ([tree, ", ".join(step.child.frequent), *_words(step)] for tree, step in found)
         return html_table(title, ["tree", "towards", "for", "against"], rows)
 
 

@@ -84,6 +84,8 @@ class Labeled:
 
         With the scores that the model gave them, F1 is that of the labels that it accepts.
         """
+        if isinstance(ks, int):
+            raise InputError(f"ks is {ks}, expected several ranks such as [1, 3, 5]")
         most = max((limits.checked("k", k, limits.TOP) for k in ks), default=1)
         model, decision = self.model, self.model.decision
         if predicted is None:
