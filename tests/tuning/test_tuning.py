@@ -192,7 +192,7 @@ def test_other_metrics_and_validation_data(metric, small_search, data, tmp_path)
     assert best - found.chosen.metrics[metric] < 3 * found.chosen.error
     # Without a size, nothing is pruned.
     assert not {"max_size", "prune", "weights"} & set(found.settings)
-    assert {(row["weights"], row["prune"]) for row in found.table} == {("float32", None)}
+    assert {(row["weights"], row["prune"]) for row in found.table} == {(None, None)}
     assert labeltree.load(found.best_model).bytes == found.chosen.model_bytes
 
 
@@ -276,7 +276,6 @@ def test_times_are_expected_from_those_of_the_same_variant(changes, work, second
     done = [TuningTrial({}, 0.25, seconds=1.0, work=10), TuningTrial({}, 0.5, seconds=1.6, work=40)]
     done += [TuningTrial(A, 0.25, seconds=5.0, evaluation_seconds=2.0, work=10)]
     assert expected_seconds(done, changes, work) == seconds
-    assert expected_seconds(done, changes, work, evaluated=False) == seconds - (2.0 if changes == A else 0.0)
 
 
 @pytest.mark.parametrize("max_time", [5, 8, 11, 100])

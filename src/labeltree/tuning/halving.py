@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from labeltree.base import limits
@@ -19,7 +19,7 @@ from labeltree.errors import ResourceError
 from labeltree.evaluation import metrics
 from labeltree.evaluation.paired import METRIC, RANKED, row_metrics
 from labeltree.model.labeled_data import validation_data
-from labeltree.model.layout import SPARSE
+from labeltree.model.manifest import storage_of
 from labeltree.settings import MAX_ACCEPTED
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
@@ -113,20 +113,17 @@ class Halving:
 
     def _better(self, ranked: Sequence[TuningTrial], errors: float = 0.0) -> list[Changes]:
         """Return the variants that are better than the defaults by some standard errors, best first."""
-        default = next((trial for trial in ranked if not trial.changes), None)
-        found = []
-        for trial in ranked:
-            gained, error = (1.0, 0.0) if default is None else gain(trial, default)
-            if trial.changes and gained > errors * error:
-                found.append(trial.changes)
-        return found
+        default = [trial for trial in ranked if not trial.changes]
+        gains = [gain(trial, default[0]) if default else (1.0, 0.0) for trial in ranked]
+        pairs = zip(ranked, gains, strict=True)
+        return [
+            trial.changes for trial, (gained, error) in pairs if trial.changes and gained > errors * error
+        ]
 
     def _round(self, variants: Iterable[Changes], share: float) -> list[TuningTrial]:
         """Return the trials of the defaults and variants on a share of the rows, with results, best first."""
-        distinct: list[Changes] = [{}]
-        for changes in variants:
-            if changes not in distinct:
-                distinct.append(changes)
+        every: list[Changes] = [{}, *variants]
+        distinct = [changes for k, changes in enumerate(every) if changes not in every[:k]]
         texts = [self._rows.text_settings(changes) for changes in distinct]
         # Each text setting is read once.
         order = sorted(range(len(distinct)), key=lambda k: texts.index(texts[k]))
@@ -137,10 +134,10 @@ class Halving:
                 self.out_of_time = True
                 kept = f"{human_seconds(self.reserved)} are kept for the final training"
                 self._show(changes, share, f"left out for lack of time, {kept}")
-                if changes:
-                    continue
-                return []  # there is nothing to compare with
-            found.append(trial)
+                if not changes:  # there is nothing to compare with
+                    return []
+            else:
+                found.append(trial)
         return sorted((t for t in found if t.rows), key=lambda t: t.metrics[self._goal.metric], reverse=True)
 
     def _new_trial(self, changes: Changes, share: float) -> TuningTrial | None:
@@ -148,8 +145,7 @@ class Halving:
         begin = time.perf_counter()
         if not self._has_time(changes, share, 0):
             return None
-        rows = "all rows" if share >= 1 else f"{share:.0%} of the rows"
-        with Stages(self._quiet).running(f"{describe(changes)}, {rows}") as progress:
+        with Stages(self._quiet).running(f"{describe(changes)}, {share:.0%} of the rows") as progress:
             dataset, plan = self._rows.plan(changes, share)
             work = max(1, sum(part.multiply_adds for part in plan.trees))
             trial = TuningTrial(changes, share, work=work)
@@ -226,8 +222,7 @@ class Halving:
         return replace(
             trial,
             model_bytes=model.bytes,
-            weights=None if model.codec == SPARSE else model.codec,
-            prune=model.manifest["pruned"]["threshold"] if model.codec == SPARSE else None,
+            **asdict(storage_of(model.manifest)),
             evaluation_seconds=time.perf_counter() - begin,
             metrics={name: round(value.fraction, 6) for name, value in found.items()},
             error=round(found[metric].error, 6),
@@ -237,22 +232,18 @@ class Halving:
     @property
     def reserved(self) -> float:
         """Seconds that are kept for training the best model so far on all rows."""
-        best = best_trial(self._journal.trials, self._goal.metric)
-        return self._final_seconds(best.changes, best.work / best.share)
+        best = best_trial(self._journal.trained, self._goal.metric)
+        return self._seconds(best.changes, best.work / best.share)
 
-    def _final_seconds(self, changes: Changes, work: float) -> float:
-        done = [trial for trial in self._journal.trials if trial.rows]
-        return _CAUTION * (self._rows.seconds + expected_seconds(done, changes, work, evaluated=False))
+    def _seconds(self, changes: Changes, work: float) -> float:
+        return _CAUTION * (self._rows.seconds + expected_seconds(self._journal.trained, changes, work))
 
     def _has_time(self, changes: Changes, share: float, work: int) -> bool:
         """Return whether there is time for a trial, and then for training it, or the best model, on all rows.
 
         The first trial is always run: its settings are better than none.
         """
-        done = [trial for trial in self._journal.trials if trial.rows]
-        if self._goal.max_time is None or not done:
+        if self._goal.max_time is None or not self._journal.trained:
             return True
         left = self._goal.max_time - (time.perf_counter() - self._started)
-        needed = self._rows.reading_seconds(changes) + expected_seconds(done, changes, work)
-        final = max(self.reserved, self._final_seconds(changes, work / share))
-        return _CAUTION * needed + final <= left
+        return self._seconds(changes, work) + max(self.reserved, self._seconds(changes, work / share)) <= left

@@ -135,9 +135,8 @@ class TuningResult:
 
     def write(self) -> None:
         """Write the settings file and the table of trials, and keep the best model of those on all rows."""
-        settings = json.dumps(self.settings, indent=2) + "\n"
-        contents = {SETTINGS: settings.encode(), TABLE: plots.table(list(self.table))}
-        for name, content in contents.items():
+        settings = f"{json.dumps(self.settings, indent=2)}\n".encode()
+        for name, content in ((SETTINGS, settings), (TABLE, plots.table(list(self.table)))):
             with write_whole(self.directory / name) as file:
                 file.write(content)
         models, best = self.directory / MODELS, self.directory / BEST
@@ -150,14 +149,12 @@ class TuningResult:
             shutil.rmtree(models, ignore_errors=True)
 
 
-def best_trial(trials: Sequence[TuningTrial], metric: str) -> TuningTrial:
+def best_trial(trained: Sequence[TuningTrial], metric: str) -> TuningTrial:
     """Return the best trial of the last round that compared any, unless chance may explain it.
 
-    A variant must be better than the defaults by so many standard errors that of as many variants without
-    an effect, one would be in at most 5% of all searches; at least two. So must the best be better than those
-    with fewer changes.
+    It must be better than the defaults, and than variants with fewer changes, by two standard errors, or so
+    many that of as many variants without effect, one would be that much better in 5% of all searches.
     """
-    trained = [trial for trial in trials if trial.rows]
     n_variants = len({describe(trial.changes) for trial in trained if trial.changes})
     errors = max(2.0, NormalDist().inv_cdf(1 - 0.05 / max(1, n_variants)))
 

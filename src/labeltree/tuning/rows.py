@@ -82,10 +82,6 @@ class TuningRows:
             return text
         return replace(text, ngrams=tuple(changes["ngrams"]), min_df=changes["min_df"])
 
-    def reading_seconds(self, changes: Changes) -> float:
-        """Return how long it takes to read the rows of a variant, if they are not in memory."""
-        return self.seconds if self.text_settings(changes) != self._text else 0.0
-
     def plan(self, changes: Changes, share: float) -> tuple[Dataset, Plan]:
         """Return a share of the training rows, and the plan of a variant on them."""
         if self.text_settings(changes) != self._text:

@@ -26,11 +26,10 @@ class TuningTrial:
     """A variant of the defaults that was trained on a share of the training rows, or skipped for the given
     reason.
 
-    The model takes ``model_bytes`` in the form that was evaluated, with ``weights`` of a type or a threshold
-    to ``prune`` below. Metrics are those on the validation rows, as fractions; ``error`` is the
-    standard error of the metric that is searched for, and ``rows`` is what each validation row contributes to
-    it, to compare trials row by row. The ``work`` is in multiply-adds of one pass of the solver over all
-    nodes.
+    The model takes ``model_bytes`` in the form that was evaluated: its ``weights``, and the threshold to
+    ``prune`` them. Metrics are those on the validation rows, as fractions; ``error`` is the standard error of
+    the metric that is searched for, and ``rows`` is what each validation row contributes to it. The ``work``
+    is in multiply-adds of one pass of the solver over all nodes.
     """
 
     changes: Changes
@@ -74,16 +73,14 @@ def describe(changes: Changes) -> str:
     return ", ".join(shown) or "defaults"
 
 
-def expected_seconds(
-    trials: Sequence[TuningTrial], changes: Changes, work: float, evaluated: bool = True
-) -> float:
-    """Return how long a variant with so much work takes at most, if training takes a fixed time and more for
-    each multiply-add: by earlier trials of the same variant, or else of the defaults.
+def expected_seconds(trials: Sequence[TuningTrial], changes: Changes, work: float) -> float:
+    """Return how long a trial takes at most, if training takes a fixed time and more for each multiply-add.
+
+    Earlier trials of the same variant show it, or else those of the defaults.
     """
     same = [[trial for trial in trials if trial.changes == known] for known in (changes, {})]
     return min(
-        (trial.seconds - trial.evaluation_seconds) * max(1.0, work / trial.work)
-        + evaluated * trial.evaluation_seconds
+        trial.seconds + (trial.seconds - trial.evaluation_seconds) * max(0.0, work / trial.work - 1)
         for trial in same[0] or same[1] or trials
     )
 
@@ -131,6 +128,11 @@ class TrialJournal:
         if lines[-1]:
             with open(self._path, "rb+") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))
+
+    @property
+    def trained(self) -> list[TuningTrial]:
+        """The trials that were not skipped."""
+        return [trial for trial in self.trials if trial.rows]
 
     def find(self, changes: Changes, share: float) -> TuningTrial | None:
         """Return a trial that is done."""

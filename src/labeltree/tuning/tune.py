@@ -160,16 +160,14 @@ def search(
     (out / MODELS).mkdir(exist_ok=True)
     started -= sum(trial.seconds for trial in journal.trials)
     halving = Halving(rows, journal, goal, out / MODELS, started, quiet)
-    ended = "complete"
     try:
         halving.run()
-        if halving.out_of_time:
-            ended = "out of time"
+        ended = "out of time" if halving.out_of_time else "complete"
     except KeyboardInterrupt:
-        if not any(trial.rows for trial in journal.trials):
+        if not journal.trained:
             raise
         ended = "stopped"
-    if not any(trial.rows for trial in journal.trials):
+    if not journal.trained:
         (out / JOURNAL).unlink()
         for directory in (out / MODELS, out):
             with suppress(OSError):  # it has other files
@@ -181,9 +179,10 @@ def search(
             hint="use a larger {max_size} or a machine with more memory",
             parameters={"max_size": None},
         )
-    chosen = best_trial(journal.trials, goal.metric)
+    chosen = best_trial(journal.trained, goal.metric)
     settings = {**reading_settings(reading), **rows.settings(chosen.changes)}
-    settings |= {} if goal.max_size is None else {"max_size": goal.max_size}
+    if goal.max_size is not None:
+        settings["max_size"] = goal.max_size
     text = rows.text_settings(chosen.changes)
     if text is not None:
         terms = {name: v for name, v in asdict(text).items() if v != getattr(TextSettings, name)}
