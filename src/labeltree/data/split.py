@@ -203,13 +203,10 @@ def share_error(Y: sparse.csr_matrix, parts: NDArray[np.int8], shares: Sequence[
     """
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     compared = counts >= COMPARED_ROWS
-    of_label = np.repeat(parts, np.diff(Y.indptr))
-    largest = 0.0
-    for number, share in enumerate(shares, 1):
-        found = np.bincount(Y.indices[of_label == number], minlength=Y.shape[1])
-        off = np.abs(found[compared] / counts[compared] - share)
-        largest = max(largest, float(off.max(initial=0)))
-    return largest, int(compared.sum())
+    numbers = np.repeat(parts, np.diff(Y.indptr)) * np.int64(Y.shape[1]) + Y.indices
+    found = np.bincount(numbers, minlength=(len(shares) + 1) * Y.shape[1]).reshape(-1, Y.shape[1])
+    off = found[1:, compared] / counts[compared] - np.array(shares)[:, None]
+    return float(np.abs(off).max(initial=0)), int(compared.sum())
 
 
 def _mixed(values: Any) -> Keys:

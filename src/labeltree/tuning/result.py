@@ -88,18 +88,14 @@ class TuningResult:
     def comparison(self) -> tuple[list[str], list[list[str]]]:
         """Return a table for people: the defaults and the choice, each with all metrics in percent."""
         of = f" (on {self.chosen.share:.0%} of the rows)" * (self.chosen.share < 1)
-        both = [("defaults", self.defaults), ("chosen", self.chosen)]
+        both = {"defaults": self.defaults, "chosen": self.chosen}
         if self.defaults is self.chosen:
-            both = [("defaults, chosen", self.chosen)]
-        rows = [
-            [
-                f"{name}{of}",
-                *(f"{100 * value:.2f}" for value in trial.metrics.values()),
-                human_bytes(trial.model_bytes),
-            ]
-            for name, trial in both
-            if trial is not None
-        ]
+            both = {"defaults, chosen": self.chosen}
+        rows = []
+        for name, trial in both.items():
+            if trial is not None:
+                values = (f"{100 * value:.2f}" for value in trial.metrics.values())
+                rows.append([name + of, *values, human_bytes(trial.model_bytes)])
         return ["", *self.chosen.metrics, "size"], rows
 
     @property

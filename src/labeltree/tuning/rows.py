@@ -59,13 +59,10 @@ class TuningRows:
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
         self._source, self._seed, self._threads = source, seed, threads
         self._read(source.text)
-        tree = TreeSettings()
         self.defaults: Changes = {
             "cost": default_costs(self.train.X)[0],
             "positive_cost": SolverSettings.positive_cost,
-            "clusters": tree.clusters,
-            "max_depth": tree.max_depth,
-            "trees": tree.trees,
+            **{name: getattr(TreeSettings, name) for name in ("clusters", "max_depth", "trees")},
         }
         if source.text is not None and source.searches_terms:
             self.defaults |= {"ngrams": list(source.text.ngrams), "min_df": source.text.min_df}

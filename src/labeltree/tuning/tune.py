@@ -103,9 +103,8 @@ def tune(
         return source.dataset(chosen, threads=threads).drop_rare(min_label_count)
 
     def read_other(dataset: Dataset) -> Dataset:
-        other: Any = validation
-        if not (isinstance(other, tuple) and len(other) == 2):
-            other = other, None
+        is_pair = isinstance(validation, tuple) and len(validation) == 2
+        other: Any = validation if is_pair else (validation, None)
         return open_data(*other, text=text, like=dataset, **reading).dataset(like=dataset, threads=threads)
 
     share: Any = read_other
@@ -113,8 +112,8 @@ def tune(
         share = limits.checked("validation", validation, limits.VALIDATION_SHARE)
     start = (settings or TextSettings()) if source.is_text else None
     found = DataSource(read, share, start, searches_terms=source.is_text and settings is None)
-    named = {**reading, "text": text, "labels": labels if isinstance(labels, str) else None}
-    named["min_label_count"] = min_label_count
+    column = labels if isinstance(labels, str) else None
+    named = {**reading, "text": text, "labels": column, "min_label_count": min_label_count}
     return search(
         found, Path(path), goal, reading=named, seed=seed, resume=resume, threads=threads, quiet=not progress
     )

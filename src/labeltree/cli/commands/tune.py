@@ -121,21 +121,15 @@ def _summary(result: TuningResult, command: str) -> list[str]:
     metric, chosen = result.metric, result.chosen
     rows = []
     for trial, row in zip(result.trials, result.table, strict=True):
-        gap = ""
-        if row["difference"] is not None:
-            gap = f"{100 * row['difference']:+.2f} ± {100 * row['difference_error']:.2f}"
-        value = trial.value(metric) if trial.rows else "skipped"
-        size = human_bytes(trial.model_bytes) if trial.rows else ""
+        gained = row["difference"]
+        gap = "" if gained is None else f"{100 * gained:+.2f} ± {100 * row['difference_error']:.2f}"
+        value, size = (trial.value(metric), human_bytes(trial.model_bytes)) if trial.rows else ("skipped", "")
         settings = describe(trial.changes) + (f" ({trial.skipped})" if trial.skipped else "")
         rows.append([settings, f"{trial.share:.0%}", size, value, gap, "*" if trial is chosen else ""])
     head = ["settings", "rows", "size", metric, "difference", ""]
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
     spent = f"{printing.human_seconds(result.seconds)}, {printing.plural(len(result.trials), 'trial')}"
-    facts = [
-        ("chosen", values),
-        ("time", f"{spent}, {result.ended}; {printing.human_seconds(result.reserved)} kept for training"),
-        ("files", str(result.directory)),
-    ]
+    times = f"{spent}, {result.ended}; {printing.human_seconds(result.reserved)} kept for training"
     return [
         f"{metric} in percent on the validation rows, its difference from the defaults, and standard errors:",
         "",
@@ -143,7 +137,7 @@ def _summary(result: TuningResult, command: str) -> list[str]:
         "",
         *printing.table(*result.comparison(), left=1),
         "",
-        *printing.facts(facts),
+        *printing.facts([("chosen", values), ("time", times), ("files", str(result.directory))]),
         "",
         "train the final model with:",
         printing.escaped(command),
