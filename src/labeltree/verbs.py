@@ -361,10 +361,9 @@ def split(
             found = [(part, take_rows(labels, kept)) for part, kept in zip(found, rows, strict=True)]
     counts = np.bincount(parts, minlength=len(names)).tolist()
     error = share_error(Y, parts, list(shares.values()))
-    of = {"validation": None, **dict(zip(names, found, strict=True))}
-    return Split(
-        **of, rows=dict(zip(names, counts, strict=True)), largest_error=error[0], compared_labels=error[1]
-    )
+    of = dict(zip(names, found, strict=True))
+    rows_of = dict(zip(names, counts, strict=True))
+    return Split(of["train"], of["test"], of.get("validation"), rows_of, *error)
 
 
 def _settings(options: TrainingOptions) -> tuple[ReadingOptions, TextSettings | None, ModelSettings]:

@@ -209,9 +209,7 @@ def test_stored_choices_are_kept_by_copies(trained, place, tmp_path):
 def test_a_large_one_vs_rest_model_has_no_threshold_unless_rows_are_held_out(monkeypatch):
     data = make_data(300)
     monkeypatch.setattr("labeltree.training.score.STRIP_BYTES", 1000)
-    with pytest.warns(
-        UserWarning, match="no threshold for one-vs-rest models this large: choose one on other"
-    ):
+    with pytest.warns(UserWarning, match="gets no threshold in training: use `choose_threshold`"):
         model = labeltree.train(data, max_depth=1)
     with pytest.raises(InputError, match="the model has no threshold; choose one with `choose_threshold`"):
         model.predict(data, threshold="stored")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labeltree.data.inputs import Source
 
 Keys = NDArray[np.uint64]
+_Array = NDArray[Any]
 
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
 # Shares of labels are compared from this number of rows on: of fewer, few shares are possible.
@@ -111,12 +112,7 @@ def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: 
 
 
 def _chosen(
-    marks: sparse.csr_matrix,
-    sizes: NDArray[np.int64],
-    counts: NDArray[Any],
-    share: float,
-    wanted: NDArray[np.floating[Any]],
-    n_wanted: int,
+    marks: sparse.csr_matrix, sizes: _Array, counts: _Array, share: float, wanted: _Array, n_wanted: int
 ) -> NDArray[np.bool_]:
     """Choose units of rows with about the wanted number of each label, and exactly so many rows if possible.
 

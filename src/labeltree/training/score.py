@@ -160,10 +160,7 @@ def choose_score(held_out: HeldOut) -> ScoreSettings:
 
 
 def is_large_node(plan: Plan) -> bool:
-    """Return whether a model is one-vs-rest and too large to choose a threshold in training.
-
-    The memory that is planned can hold all weights of a node of a tree, but not of a large single node.
-    """
+    """Return whether a model is one-vs-rest with more weights than the planned memory holds at a time."""
     return plan.depth == 1 and plan.n_weights * 4 > STRIP_BYTES * len(plan.trees)
 
 

@@ -95,10 +95,7 @@ def train_source(
             model.choose_threshold(test, save=True, threads=threads)
             model.holdout = model.evaluate(test, threads=threads)
     elif model.decision is None and is_large_node(plan):
-        warn(
-            "training chooses no threshold for one-vs-rest models this large: choose one on other rows with "
-            "`choose_threshold` (`labeltree threshold`), or train with a holdout"
-        )
+        warn("a large one-vs-rest model gets no threshold in training: use `choose_threshold` or a holdout")
     return plan, model
 
 

@@ -71,13 +71,8 @@ class Comparison:
     @property
     def differences(self) -> Table:
         """A row per model after the first and metric: the difference, its 95% interval and p-value."""
-        return _as_table(
-            [
-                {"model": item.name, "metric": metric, **asdict(gap)}
-                for item in self.models
-                for metric, gap in item.differences.items()
-            ]
-        )
+        gaps = ((item.name, metric, gap) for item in self.models for metric, gap in item.differences.items())
+        return _as_table([{"model": name, "metric": metric, **asdict(gap)} for name, metric, gap in gaps])
 
     def notes(self, describe: Callable[[Labeled, str], Iterable[str]]) -> Iterator[str]:
         """Return what a function notes about the data and the name of a model, for several models once."""
@@ -108,10 +103,8 @@ class Comparison:
         rows = []
         for item in self.models:
             marks = {metric: "*" if gap.significant else " " for metric, gap in item.differences.items()}
-            cells = [
-                f"{100 * value.fraction:.2f}{marks.get(metric, ' ')}"
-                for metric, value in item.metrics.items()
-            ]
+            values = item.metrics.items()
+            cells = [f"{100 * value.fraction:.2f}{marks.get(metric, ' ')}" for metric, value in values]
             size, threshold = human_bytes(item.data.model.bytes), item.figures()["F1_threshold"]
             rows.append([item.name, size, f"{item.milliseconds_per_row:.3f}", *cells, threshold])
         gaps = []
@@ -181,18 +174,10 @@ def compare_models(
                 found.append(row_metrics(rows.truth, labels, scores, propensities, decision=model.decision))
             if progress is not None:
                 progress((turn * len(models) + number + 1) / (ROUNDS * len(models)))
-    return Comparison(
-        [
-            Compared(
-                names[number],
-                rows,
-                found[number],
-                {} if number == 0 else paired_differences(found[0], found[number], seed),
-                1000 * seconds[number] / rows.dataset.n_instances,
-            )
-            for number, rows in enumerate(labeled)
-        ]
-    )
+    differences = [{}, *(paired_differences(found[0], other, seed) for other in found[1:])]
+    milliseconds = (1000 * s / rows.dataset.n_instances for s, rows in zip(seconds, labeled, strict=True))
+    compared = zip(names, labeled, found, differences, milliseconds, strict=True)
+    return Comparison([Compared(*values) for values in compared])
 
 
 def read_alike(models: Sequence[Model], read: Callable[[Model], Dataset]) -> list[Dataset]:

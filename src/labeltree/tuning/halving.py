@@ -192,8 +192,10 @@ class Halving:
         if whole.model_bytes <= self._goal.max_size:
             return plan.model_bytes, ""
         if whole.least_bytes > self._goal.max_size:
-            what = f"a model takes {whole.least_bytes:,} bytes or more, however it is pruned"
-            return whole.least_bytes, what
+            return (
+                whole.least_bytes,
+                f"a model takes {whole.least_bytes:,} bytes or more, however it is pruned",
+            )
         kept = (self._goal.max_size - whole.least_bytes) / (whole.model_bytes - whole.least_bytes)
         return plan.least_bytes + max(0, int(kept * (plan.model_bytes - plan.least_bytes))), ""
 
