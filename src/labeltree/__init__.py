@@ -1,4 +1,14 @@
-"""Extreme multi-label classification with linear label trees whose size is known before training."""
+"""Extreme multi-label classification with linear label trees whose size is known before training.
+
+>>> import labeltree
+>>> model = labeltree.train(["red apples", "a blue whale"], [["fruit"], ["sea", "animal"]])
+>>> names, scores = model.predict(["an apple and red apples"], top=1)
+
+Verbs: ``train``, ``load``, ``estimate`` (the size, without training), ``split``, ``compare``, ``tune`` and
+``push``. Methods of a model: ``predict``, ``evaluate``, ``choose_threshold``, ``explain``, ``label``,
+``compress``, ``frontier``, ``info``, ``save`` and ``verify``. ``LabelTreeClassifier`` is for scikit-learn.
+``read_data`` and ``describe_data`` show what is read.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,28 +19,37 @@ from labeltree.errors import InputError
 if TYPE_CHECKING:
     from labeltree import paper as paper
     from labeltree import trees as trees
-    from labeltree.data.dataset import Dataset
-    from labeltree.data.inputs import read_data
-    from labeltree.data.published import fetch_data
-    from labeltree.data.summary import describe_data
-    from labeltree.data.svm import read_svm, write_svm
-    from labeltree.data.synthetic import synthesize
-    from labeltree.data.tfidf import TextFeatures
+    from labeltree.data.dataset import Dataset as Dataset
+    from labeltree.data.inputs import read_data as read_data
+    from labeltree.data.published import fetch_data as fetch_data
+    from labeltree.data.summary import describe_data as describe_data
+    from labeltree.data.svm import read_svm as read_svm
+    from labeltree.data.svm import write_svm as write_svm
+    from labeltree.data.synthetic import synthesize as synthesize
+    from labeltree.data.tfidf import TextFeatures as TextFeatures
     from labeltree.estimators import scorers as scorers
-    from labeltree.estimators.classifier import LabelTreeClassifier
+    from labeltree.estimators.classifier import LabelTreeClassifier as LabelTreeClassifier
     from labeltree.evaluation import metrics as metrics
-    from labeltree.hub.card import model_card
-    from labeltree.hub.loading import load
-    from labeltree.hub.push import push
-    from labeltree.model.model import Model
-    from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TextSettings, TreeSettings
-    from labeltree.training.fill import train_model
-    from labeltree.training.plan import Plan, make_plan
-    from labeltree.training.train import build_plan
-    from labeltree.trees.kmeans import build_tree
-    from labeltree.trees.tree import LabelTree
-    from labeltree.tuning.tune import tune
-    from labeltree.verbs import compare, estimate, split, train
+    from labeltree.hub.card import model_card as model_card
+    from labeltree.hub.loading import load as load
+    from labeltree.hub.push import push as push
+    from labeltree.model.model import Model as Model
+    from labeltree.settings import ScoreSettings as ScoreSettings
+    from labeltree.settings import SolverSettings as SolverSettings
+    from labeltree.settings import StorageSettings as StorageSettings
+    from labeltree.settings import TextSettings as TextSettings
+    from labeltree.settings import TreeSettings as TreeSettings
+    from labeltree.training.fill import train_model as train_model
+    from labeltree.training.plan import Plan as Plan
+    from labeltree.training.plan import make_plan as make_plan
+    from labeltree.training.train import build_plan as build_plan
+    from labeltree.trees.kmeans import build_tree as build_tree
+    from labeltree.trees.tree import LabelTree as LabelTree
+    from labeltree.tuning.tune import tune as tune
+    from labeltree.verbs import compare as compare
+    from labeltree.verbs import estimate as estimate
+    from labeltree.verbs import split as split
+    from labeltree.verbs import train as train
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
 _HOMES = {
@@ -71,43 +90,7 @@ _MODULES = {
     "trees": "trees",
 }
 
-__all__ = [
-    "Dataset",
-    "InputError",
-    "LabelTree",
-    "LabelTreeClassifier",
-    "Model",
-    "Plan",
-    "ScoreSettings",
-    "SolverSettings",
-    "StorageSettings",
-    "TextFeatures",
-    "TextSettings",
-    "TreeSettings",
-    "__version__",
-    "build_plan",
-    "build_tree",
-    "compare",
-    "describe_data",
-    "estimate",
-    "fetch_data",
-    "load",
-    "make_plan",
-    "metrics",
-    "model_card",
-    "paper",
-    "push",
-    "read_data",
-    "read_svm",
-    "scorers",
-    "split",
-    "synthesize",
-    "train",
-    "train_model",
-    "trees",
-    "tune",
-    "write_svm",
-]
+__all__ = [*_HOMES, *_MODULES, "InputError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -106,10 +106,14 @@ def train(
     progress : bool, default False
         Show what was read, and the progress of each stage, on standard error or in a notebook.
     **options
-        How data is read, how documents become features, and how the model is built, trained and stored: the
-        fields of `ReadingOptions`, `TextSettings`, `TreeSettings`, `SolverSettings` and `StorageSettings`;
-        ``score`` and ``score_scale`` as in `ScoreSettings`, by default chosen on the training data; and
-        ``normalize=False`` to train on rows as they are, instead of scaling each to length 1.
+        Files and labels (`ReadingOptions`): ``separator``, ``delimiter``, ``id``, ``format``, ``one_based``,
+        ``strict``. Text (`TextSettings`): ``analyzer``, ``ngrams``, ``min_df``, ``max_features``,
+        ``sublinear``, ``stop_words``, ``lowercase``, ``strip_html``, ``unicode``. Trees (`TreeSettings`):
+        ``clusters``, ``max_depth``, ``trees``, ``seed``, ``tree``. Classifiers (`SolverSettings`): ``loss``,
+        ``cost``, ``max_cost``, ``positive_cost``, ``tolerance``, ``max_iterations``, ``bias``. Storage
+        (`StorageSettings`): ``weights``, ``prune``. Scores (`ScoreSettings`): ``score`` (its function) and
+        ``score_scale``, by default chosen on the training data. ``normalize=False`` trains on rows as they
+        are, instead of scaling each to length 1.
 
     Examples
     --------
@@ -266,7 +270,8 @@ class Split:
     rows : dict of str to int
         Rows of each part.
     largest_error : float
-        How far the share of a label in a part is from the share of the part, at most.
+        How far the part's share of a label's rows is from its share of all rows, at most: 0.05 is one row of
+        a label with 20.
     compared_labels : int
         Labels with at least 20 rows, among which that is the largest.
     """
@@ -291,11 +296,14 @@ class Split:
 
     def _repr_html_(self) -> str:
         rows = ([name, f"{count:,}"] for name, count in self.rows.items())
-        return html_table(f"Shares differ by at most {self.largest_error:.4f}", ["part", "rows"], rows)
+        return html_table(self._error(), ["part", "rows"], rows)
+
+    def _error(self) -> str:
+        return f"shares of labels with 20 or more rows differ by at most {self.largest_error:.4f}"
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.rows.items())
-        return f"Split({rows}; shares of labels differ by at most {self.largest_error:.4f})"
+        return f"Split({rows}; {self._error()})"
 
 
 @shows(ReadingOptions)

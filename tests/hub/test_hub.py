@@ -111,6 +111,7 @@ def test_messages_show_no_secrets(url):
         ("nosuch://a/b", "nosuch:// is not known to fsspec"),
         ("hf://name", "not an address on the Hugging Face Hub"),
         ("hf://a/b/../../c", "not an address on the Hugging Face Hub"),
+        ("file://shelf/x", "write file:///"),
     ],
 )
 def test_addresses_that_are_refused(url, what):

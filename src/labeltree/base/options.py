@@ -68,16 +68,16 @@ class ModelOptions(TypedDict, total=False):
     trees: int
     seed: int
     tree: Any
-    loss: str
+    loss: Literal["squared_hinge", "hinge", "logistic"]
     cost: float | None
     max_cost: float | None
     positive_cost: float | tuple[float, ...]
     tolerance: float
     max_iterations: int
     bias: float
-    weights: str | None
+    weights: Literal["float32", "float16", "int8"] | None
     prune: float | None
-    score: str
+    score: Literal["auto", "sigmoid", "hinge2", "hinge3"]
     score_scale: float | None
     normalize: bool
 

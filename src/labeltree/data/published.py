@@ -145,7 +145,7 @@ class Fetched:
 
 
 def fetch_data(
-    name: str, directory: Path | str | None = None, *, mirror: str | None = None, stage: Stage = silent
+    name: str, directory: Path | str | None = None, *, mirror: str | None = None, stage: Stage | None = None
 ) -> Fetched:
     """Download one of the paper's datasets, unless it is in the cache, and read it.
 
@@ -178,19 +178,19 @@ def fetch_data(
     source, directory = SOURCES[name], cache_directory("data", directory)
     if directory.exists() and not directory.is_dir():
         raise InputError("is a file, not a directory", file=directory)
-    address = mirror or os.environ.get("LABELTREE_MIRROR") or LIBSVM
+    show, address = stage or silent, mirror or os.environ.get("LABELTREE_MIRROR") or LIBSVM
     parts: list[Dataset] = []
     files: list[Path] = []
     for part, file in (("train", source.train_file), ("test", source.test_file)):
         if file:
-            with stage(f"download_{part}", f"downloading {file}") as progress:
+            with show(f"download_{part}", f"downloading {file}") as progress:
                 files.append(_download(file, address, directory, progress))
         else:
             files.append(_find_file(name, source, part, directory / name))
         # A test file that lacks the first feature does not show its base, but the training file does.
         one_based = parts[0].one_based if parts else None
         try:
-            with stage(f"read_{part}", f"reading {files[-1].name}"):
+            with show(f"read_{part}", f"reading {files[-1].name}"):
                 parts.append(read_svm(files[-1], one_based=one_based))
         except InputError as error:
             if error.line is None:

@@ -63,7 +63,7 @@ def as_arguments(separator: str, format: str | None) -> str:
 Spell = Callable[[str, str | None], str]
 
 
-def describe_data(dataset: Dataset, spell: Spell = as_arguments) -> DataSummary:
+def describe_data(dataset: Dataset, spell: Spell | None = None) -> DataSummary:
     """Describe data before it is used: its size, its most frequent labels, and what looks like a mistake.
 
     Parameters
@@ -106,7 +106,7 @@ def describe_data(dataset: Dataset, spell: Spell = as_arguments) -> DataSummary:
         "labels_with_one_row": int((counts == 1).sum()),
         "frequent_labels": [{"label": name(j), "rows": int(counts[j])} for j in frequent],
         "terms": _terms(dataset),
-        "warnings": list(_warnings(dataset, spell)),
+        "warnings": list(_warnings(dataset, spell or as_arguments)),
     }
 
 
@@ -145,14 +145,7 @@ def suspicions(dataset: Dataset, spell: Spell, model: Any | None = None) -> Iter
         known.update(map(str, range(model.n_labels)) if model.label_names is None else model.label_names)
     yield from _header(dataset, known, spell)
     yield from _separators(names, known, dataset, spell)
-    n_rows = dataset.n_instances
-    # Numbers are columns of a matrix, whatever it is.
-    if model is None and len(names) > n_rows:
-        yield (
-            f"There are more labels ({len(names):,}) than rows ({n_rows:,}). If that is wrong, check how "
-            "labels are separated."
-        )
-    empty = int((np.diff(dataset.X.indptr) == 0).sum())
+    n_rows, empty = dataset.n_instances, int((np.diff(dataset.X.indptr) == 0).sum())
     if 2 * empty > n_rows:
         yield f"{empty:,} of {n_rows:,} rows have no {'known term' if dataset.text else 'features'}."
 
@@ -235,6 +228,8 @@ def summary_lines(summary: DataSummary) -> list[str]:
         f"labels  {summary['labels']:,}, {per_row}; {rare}{f', {unused:,} with none' if unused else ''}"
         f"{f', {dropped:,} rare ones dropped' if dropped else ''}",
     ]
+    if summary["labels"] - unused > summary["rows"]:
+        lines.append("        More labels than rows: if that is wrong, check how labels are separated.")
     if frequent := summary["frequent_labels"]:
         shown = ", ".join(f"{in_list(item['label'])} ({item['rows']:,})" for item in frequent)
         lines.append(f"most    {shown}")

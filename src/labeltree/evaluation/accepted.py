@@ -42,7 +42,8 @@ class Decision:
     rows : int
         Number of rows that it was chosen on.
     held_out : bool
-        Whether these are training rows, scored as if the model had been trained without them.
+        True for training rows, each scored as if the model had been trained without it; False for other
+        data.
     thresholds : ndarray of float32 or None
         A minimum score for each label, instead of ``threshold``.
     """
@@ -75,7 +76,7 @@ class Decision:
         """Describe the threshold and what it was chosen by."""
         goal = f"{self.metric} of {self.target:g}" if self.target is not None else self.metric
         goal = goal.replace("_f1", " F1")
-        where = "training rows, held out" if self.held_out else "rows of validation data"
+        where = "training rows, each as if held out" if self.held_out else "rows of validation data"
         kept = f"{self.threshold:.4g}"
         if self.thresholds is not None:
             own = int((self.thresholds != np.float32(self.threshold)).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ _CHAIN = re.compile(r"::[A-Za-z][\w+.-]*://")
 _HUB_PATH = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?((?:/[^/]+)*)")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _WEB = ("http", "https")
-EXPECTED = "such as hf://user/name, s3://bucket/name, gs://bucket/name or https://host/name"
+EXPECTED = "such as hf://user/name, s3://bucket/name, https://host/name or file:///directory/name"
 
 
 def is_address(place: Any) -> bool:
@@ -53,6 +54,9 @@ class Address:
         path = self.shown.partition("://")[2].rstrip("/")
         if not path:
             raise InputError("the address has no path", file=self.shown, hint=f"write an address {EXPECTED}")
+        if self.scheme == "file" and path[0] not in "/~":
+            hint = f"write file://{os.path.abspath(path)}"
+            raise InputError("a relative path, expected an absolute one", file=self.shown, hint=hint)
         last = path.rpartition("/")[2].partition("@")[0]
         self.name = re.sub(r"[^\w.-]", "_", last).lstrip(".")[:100] or "model"
         self.hub: HubPath | None = None

@@ -44,7 +44,7 @@ def push(
     overwrite: bool = False,
     private: bool = False,
     card: Card = True,
-    stage: Stage = silent,
+    stage: Stage | None = None,
 ) -> Pushed:
     """Publish a model.
 
@@ -63,10 +63,10 @@ def push(
         Create a repository on the Hugging Face Hub that only you can see.
     card : str, bool or callable, default True
         The text of README.md, or a function that returns it, called once it is known that the model can be
-        published. True for the README.md in the directory of the model, or else for what
-        `labeltree.model_card` returns; False for none. A README.md at the address is kept, unless
-        `overwrite` is set and it was written by labeltree, or another one is given or in the directory of the
-        model.
+        published: `labeltree.model_card` takes a title, languages, a license and metrics. True for the
+        README.md in the directory of the model, or else for a generated card; False for none. A README.md at
+        the address is kept, unless `overwrite` is set and it was written by labeltree, or another one is
+        given or in the directory of the model.
     stage : callable, optional
         Called as ``stage(name, description)``; returns a context manager that gives a progress callback.
 
@@ -80,7 +80,7 @@ def push(
     InputError
         If there is a model already, or the address cannot be written.
     """
-    target = Address(address)
+    target, stage = Address(address), stage or silent
     if target.is_web:
         hint = "copy the directory of the model to the server"
         raise InputError("nothing can be published at this address", file=target.shown, hint=hint)

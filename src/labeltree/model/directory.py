@@ -118,6 +118,9 @@ def read_manifest(path: Path, directory: ModelDirectory | None = None) -> Manife
         with directory.open(MANIFEST) as stream:
             content = stream.read()
     except FileNotFoundError:
+        if path.suffix == ".work":
+            what, hint = "an unfinished run, not a model", "train again with {resume} to complete the model"
+            raise InputError(what, file=path, hint=hint, parameters={"resume": True}) from None
         raise InputError(f"not a model directory: it has no {MANIFEST}", file=path) from None
     except OSError as error:
         raise InputError(

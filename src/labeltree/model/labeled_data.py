@@ -279,6 +279,7 @@ def goal_of(metric: str | None, min_precision: float | None, min_recall: float |
         raise InputError(
             "a threshold has one goal, but several are given", hint=hint, parameters=dict.fromkeys(names[:2])
         )
+    metric = metric.replace("-", "_") if isinstance(metric, str) else metric
     limits.checked("metric", metric, limits.Optional(limits.F1))
     for name in ("min_precision", "min_recall"):
         if name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +61,9 @@ class Model(Predictor):
         Parameters
         ----------
         data, labels, text, threads, **reading
-            Labeled data, and how it is read, as in :func:`labeltree.read_data`; columns and separators are
-            those of the training data by default. Labels that the model does not know count as missed. Rows
-            without labels are left out.
+            Labeled data, and how it is read (``separator``, ``delimiter``, ``id``, ``format``, ``one_based``,
+            ``strict``), as in :func:`labeltree.read_data`; by default as the training data. Labels that the
+            model does not know count as missed. Rows without labels are left out.
         predicted : ndarray of int32, rows x top, optional
             The labels that ``predict`` returned for the rows of a Dataset. Default: predict them.
         ks : sequence of int
@@ -91,7 +91,7 @@ class Model(Predictor):
         labels: Labels = None,
         *,
         text: str | Sequence[str] | None = None,
-        metric: str | None = None,
+        metric: Literal["micro_f1", "macro_f1", "row_f1"] | None = None,
         min_precision: float | None = None,
         min_recall: float | None = None,
         calibrate: bool | None = None,

@@ -112,7 +112,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
 
 
 def load_splits(
-    data: Iterable[str | Path], *, threads: int | None = None, stage: Stage = silent
+    data: Iterable[str | Path], *, threads: int | None = None, stage: Stage | None = None
 ) -> list[Split]:
     """Read datasets, in the given order, named after their directories.
 
@@ -128,7 +128,7 @@ def load_splits(
             found = fetch_data(given, stage=stage)
             splits.append(Split(name, found.train, found.test))
             continue
-        with stage(f"read_{name}", f"reading {name}"):
+        with (stage or silent)(f"read_{name}", f"reading {name}"):
             train = read_data(files[0], threads=threads)
             rest = [read_data(file, like=train, threads=threads) for file in files[1:]]
             splits.append(Split(name, train, *rest))

@@ -185,7 +185,7 @@ def build_plan(
     threads: int | None = None,
     memory_limit: int | None = None,
     vectors: LabelVectors | None = None,
-    stage: Stage = silent,
+    stage: Stage | None = None,
     work: WorkDirectory | None = None,
 ) -> Plan:
     """Build the trees of a model and plan its files.
@@ -228,7 +228,7 @@ def build_plan(
             hint="use a machine with more memory, or raise {memory_limit}",
             parameters={"memory_limit": None},
         )
-    count = settings.trees
+    count, stage = settings.trees, stage or silent
     with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
         given: Any = settings.tree
         if isinstance(given, LabelTree):

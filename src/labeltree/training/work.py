@@ -316,8 +316,9 @@ def _check_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     now = json.loads(json.dumps(now))
     for key in {**before, **now}:
         if before.get(key) != now.get(key):
+            name = "settings" if key == "notes" else key
             raise InputError(
-                f"the unfinished run has other {key} ({_difference(before.get(key), now.get(key))})",
+                f"the unfinished run has other {name} ({_difference(before.get(key), now.get(key))})",
                 file=path,
                 hint="continue with the same data and options, or remove the directory to start again",
             )

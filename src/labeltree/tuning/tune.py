@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from labeltree.base import limits
 from labeltree.base.options import TuningOptions, shows
@@ -40,7 +40,7 @@ def tune(
     path: str | os.PathLike[str],
     max_size: int | str | None = None,
     max_time: float | str | None = None,
-    metric: str = "P@1",
+    metric: Literal["P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "F1"] = "P@1",
     validation: float | Data | tuple[Data, Labels] = DEFAULT_SHARE,
     min_label_count: int = 1,
     seed: int = 0,

@@ -56,7 +56,7 @@ def threshold(
     with display.stage("choose", "choosing a threshold"):
         choice = opened.choose_threshold(
             dataset,
-            metric=metric,
+            metric=metric,  # type: ignore[arg-type]  # checked above
             min_precision=min_precision,
             min_recall=min_recall,
             calibrate=calibrate,
