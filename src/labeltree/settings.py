@@ -124,7 +124,6 @@ class StorageSettings:
             raise InputError(
                 f"pruned weights are stored as int8, not as {self.weights}",
                 hint="remove {prune} or {weights}",
-                parameters={"prune": None, "weights": None},
             )
 
     @property
@@ -166,9 +165,7 @@ class TreeSettings:
         limits.check_fields(self, TREE_LIMITS)
         if self.tree is not None and self.trees > 1:
             raise InputError(
-                f"a tree cannot be combined with trees={self.trees}",
-                hint="remove {tree} or {trees}",
-                parameters={"tree": None, "trees": None},
+                f"a tree cannot be combined with trees={self.trees}", hint="remove {tree} or {trees}"
             )
 
     def notes(self) -> dict[str, Any]:
@@ -223,7 +220,6 @@ class SolverSettings:
             raise InputError(
                 f"the largest cost is {self.max_cost:g}, less than the cost, {self.cost:g}",
                 hint="raise {max_cost}, or remove it",
-                parameters={"max_cost": None},
             )
 
     @property

@@ -131,7 +131,7 @@ def train(
         if name is not None:
             hint = f"add {{path}}, or remove {{{name}}}"
             what = f"{name} is given, but the model has no path"
-            raise InputError(what, hint=hint, parameters={"path": None, name: None})
+            raise InputError(what, hint=hint)
     source = open_data(data, labels, text=text, **reading)
     # The operating system keeps the mapped files of a model as long as this process, or one forked from it,
     # uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
@@ -354,7 +354,7 @@ def split(
     if is_file(data):
         if path is None:
             what, hint = "the data is a file, but there is no directory for its parts", "add {path}"
-            raise InputError(what, hint=hint, parameters={"path": None})
+            raise InputError(what, hint=hint)
         files = output_files(Path(path), names, str(source.format) if source.is_text else "svm", overwrite)
     Y, keys, dataset = labels_and_keys(source, threads)
     parts = split_rows(Y, keys, list(shares.values()), seed)

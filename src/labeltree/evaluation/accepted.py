@@ -270,7 +270,7 @@ def check_known(
     if dataset.text is None:
         raise InputError(what, hint=hint)
     hint = f"check how labels are separated ({{separator}}), or {hint}"
-    raise InputError(what, hint=hint, parameters={"separator": None})
+    raise InputError(what, hint=hint)
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,9 +55,7 @@ class Budget:
         )
         if self.max_loss is not None and self.max_size is not None:
             raise InputError(
-                "a loss budget cannot be combined with a byte budget",
-                hint="remove {max_loss} or {max_size}",
-                parameters={"max_loss": None, "max_size": None},
+                "a loss budget cannot be combined with a byte budget", hint="remove {max_loss} or {max_size}"
             )
 
     def __bool__(self) -> bool:
@@ -70,7 +68,6 @@ class Budget:
                 f"the model cannot be compressed to {human_bytes(self.max_size)} ({self.max_size:,} bytes), "
                 f"the smallest possible size is {human_bytes(least)} ({least:,} bytes)",
                 hint="use a larger {max_size}",
-                parameters={"max_size": None},
             )
 
     def check(self, weights: str | None, prune: float | None, validated: bool) -> None:
@@ -81,13 +78,11 @@ class Budget:
                 raise InputError(
                     f"{setting} cannot be combined with a budget, which chooses it",
                     hint=f"remove {{{setting}}} or {{{name}}}",
-                    parameters={setting: None, name: None},
                 )
         if self.max_loss is not None and not validated:
             raise InputError(
                 "a loss budget needs labeled data to measure the loss on",
                 hint="add {validation}, or use {max_size}",
-                parameters={"validation": None, "max_size": None},
             )
 
 

@@ -276,9 +276,7 @@ def goal_of(metric: str | None, min_precision: float | None, min_recall: float |
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         hint = f"remove {{{names[0]}}} or {{{names[1]}}}"
-        raise InputError(
-            "a threshold has one goal, but several are given", hint=hint, parameters=dict.fromkeys(names[:2])
-        )
+        raise InputError("a threshold has one goal, but several are given", hint=hint)
     metric = metric.replace("-", "_") if isinstance(metric, str) else metric
     limits.checked("metric", metric, limits.Optional(limits.F1))
     for name in ("min_precision", "min_recall"):

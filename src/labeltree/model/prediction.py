@@ -164,14 +164,12 @@ class Predictor(StoredModel):
                 "the model has no threshold",
                 file=self.path,
                 hint="choose one with `choose_threshold`, or set {threshold} to a number instead",
-                parameters={"threshold": None},
             )
         if settings != self.score or (self.calibration is not None and not calibrated):
             raise InputError(
                 "the threshold of the model is for its own scores",
                 file=self.path,
                 hint="remove {score} and {score_scale}, or set {threshold} to a number instead",
-                parameters=dict.fromkeys(("score", "score_scale", "threshold")),
             )
         return self.decision
 

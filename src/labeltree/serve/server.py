@@ -48,7 +48,7 @@ def listen(host: str, port: int) -> socket.socket:
             what, hint = f"{host!r} is not a name or address of this machine", "choose another {host}"
         else:
             what, hint = f"cannot listen on {host}: {os.strerror(number or 0)}", "choose another {port}"
-        raise InputError(what, hint=hint, parameters={"host": None, "port": None}) from None
+        raise InputError(what, hint=hint) from None
     # Accepted connections inherit it; asyncio sets it only for sockets that name their protocol. Without it,
     # small answers wait until earlier ones are acknowledged.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -319,6 +319,6 @@ def _train_strips(
                 progress=watch,
             )
         except OverflowError as error:  # a block is too large
-            raise InputError(str(error), hint="use fewer {clusters}", parameters={"clusters": None}) from None
+            raise InputError(str(error), hint="use fewer {clusters}") from None
         except ValueError as error:  # the plan belongs to other data of the same shape
             raise InputError(str(error), hint="make the plan again") from None

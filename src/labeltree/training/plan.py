@@ -331,7 +331,6 @@ def make_plan(
             raise InputError(
                 f"the tree has depth {tree.depth:,}, expected at most {limits.TREE_DEPTH.most:,}",
                 hint="use a smaller {max_depth}",
-                parameters={"max_depth": None},
             )
         usage = _native.used_features(dataset.native, tree.native, threads)
         parts.append(TreePlan(tree, *usage, settings.bias != 0, storage.codec, dataset.n_features))

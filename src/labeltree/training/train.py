@@ -226,7 +226,6 @@ def build_plan(
             f"a tree of {rows.n_labels:,} labels needs {human_bytes(rows.n_labels * _LABEL_BYTES)} of "
             f"memory, but only {human_bytes(memory)} can be used",
             hint="use a machine with more memory, or raise {memory_limit}",
-            parameters={"memory_limit": None},
         )
     count, stage = settings.trees, stage or silent
     with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:

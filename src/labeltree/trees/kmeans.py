@@ -166,7 +166,6 @@ class LabelVectors:
                 f"building the tree needs {human_bytes(needed)} of memory, but only {human_bytes(memory)} "
                 "can be used",
                 hint=f"{SMALLER_MODEL} or fewer {{threads}}, pass a {{tree}}, or raise {{memory_limit}}",
-                parameters=dict.fromkeys(("clusters", "max_depth", "threads", "tree", "memory_limit")),
             )
         if self._rows is None:
             index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)

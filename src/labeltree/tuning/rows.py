@@ -135,7 +135,6 @@ class TuningRows:
                 f"a share of {given:g} of the rows with labels is {n_rows} row{'s' * (n_rows != 1)}, "
                 "too few to validate on",
                 hint="use more data, or a larger {validation}",
-                parameters={"validation": None},
             )
         held_out = np.sort(labeled[:n_rows])
         self.train, self.held_out = dataset.take(order[~np.isin(order, held_out)]), dataset.take(held_out)

@@ -176,7 +176,6 @@ def search(
         raise InputError(
             f"no settings were found that fit: {smallest.skipped}",
             hint="use a larger {max_size} or a machine with more memory",
-            parameters={"max_size": None},
         )
     chosen = best_trial(journal.trained, goal.metric)
     settings = {**reading_settings(reading), **rows.settings(chosen.changes)}
