@@ -121,10 +121,8 @@ class StorageSettings:
     def __post_init__(self) -> None:
         limits.check_fields(self, STORAGE_LIMITS)
         if self.prune is not None and self.weights not in (None, "int8"):
-            raise InputError(
-                f"pruned weights are stored as int8, not as {self.weights}",
-                hint="remove {prune} or {weights}",
-            )
+            what = f"pruned weights are stored as int8, not as {self.weights}"
+            raise InputError(what, hint="remove {prune} or {weights}")
 
     @property
     def codec(self) -> str:
@@ -164,9 +162,8 @@ class TreeSettings:
     def __post_init__(self) -> None:
         limits.check_fields(self, TREE_LIMITS)
         if self.tree is not None and self.trees > 1:
-            raise InputError(
-                f"a tree cannot be combined with trees={self.trees}", hint="remove {tree} or {trees}"
-            )
+            what, hint = f"a tree cannot be combined with trees={self.trees}", "remove {tree} or {trees}"
+            raise InputError(what, hint=hint)
 
     def notes(self) -> dict[str, Any]:
         """Return what a model's manifest keeps about how its trees were built."""
@@ -217,10 +214,8 @@ class SolverSettings:
     def __post_init__(self) -> None:
         limits.check_fields(self, SOLVER_LIMITS)
         if self.cost is not None and self.max_cost is not None and self.max_cost < self.cost:
-            raise InputError(
-                f"the largest cost is {self.max_cost:g}, less than the cost, {self.cost:g}",
-                hint="raise {max_cost}, or remove it",
-            )
+            what = f"the largest cost is {self.max_cost:g}, less than the cost, {self.cost:g}"
+            raise InputError(what, hint="raise {max_cost}, or remove it")
 
     @property
     def precise(self) -> bool:
@@ -328,11 +323,8 @@ class TextSettings:
     def __post_init__(self) -> None:
         limits.check_fields(self, TEXT_LIMITS)
         if self.stop_words is not None and self.analyzer != "word":
-            raise InputError(
-                "stop words require the word analyzer",
-                hint="remove {stop_words}, or use {analyzer}",
-                parameters={"stop_words": None, "analyzer": "word"},
-            )
+            what, hint = "stop words require the word analyzer", "remove {stop_words}, or use {analyzer}"
+            raise InputError(what, hint=hint, parameters={"stop_words": None, "analyzer": "word"})
 
     def resolved(self) -> TextSettings:
         """Return the settings with the stop words themselves, which vary between versions of scikit-learn."""

@@ -122,6 +122,7 @@ def train(
     [['fruit']]
     """
     reading, text_settings, settings = _settings(options)
+    path = checked("path", path, limits.Optional(limits.PATH))
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
     checked("min_label_count", min_label_count, limits.Whole(1))
     most = checked("max_size", max_size, limits.Optional(limits.MAX_SIZE))
@@ -247,8 +248,8 @@ def compare(
     Comparison
         Metrics, bytes and times, and the differences from the first model with their intervals.
     """
-    if isinstance(models, str | os.PathLike):
-        raise InputError("models is a single path, expected a list of models")
+    if not isinstance(models, Sequence) or isinstance(models, str):
+        raise InputError(f"models is of type {type(models).__name__}, expected a list of models and paths")
     opened = [model if isinstance(model, Model) else load(model) for model in models]
     read = partial(read_labeled, data=data, labels=labels, text=text, threads=threads, **reading)
     datasets = read_alike(opened, read)
@@ -347,7 +348,8 @@ def split(
     (80, 20)
     """
     shares = checked_shares(test, validation)
-    limits.checked("seed", seed, limits.SEED)
+    checked("seed", seed, limits.SEED)
+    path = checked("path", path, limits.Optional(limits.PATH))
     source = open_data(data, labels, text=text, **reading)
     names = ("train", *shares)
     files: list[Path] = []

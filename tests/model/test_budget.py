@@ -135,7 +135,7 @@ def model(tmp_path_factory):
     return train_small(tmp_path_factory.mktemp("budget") / "model", make_data(400))
 
 
-@pytest.mark.parametrize("max_loss", [0, 0.005, "5%", 1])
+@pytest.mark.parametrize("max_loss", [0, 0.005, "5%", 0.1])
 def test_a_loss_budget(model, validation, tmp_path, max_loss):
     tried = []
     small = model.compress(
@@ -151,8 +151,6 @@ def test_a_loss_budget(model, validation, tmp_path, max_loss):
     )
     assert [path.name for path in tmp_path.iterdir()] == ["small"]
     assert load(tmp_path / "small", verify=True).bytes == disk_bytes(tmp_path / "small")
-    if max_loss == 1:
-        assert small.manifest["weights"] == 0
 
 
 def test_a_byte_budget(model, validation, tmp_path):

@@ -75,7 +75,7 @@ def run_in_child(place, command, *, kill_at=None):
         execute(place, command)
         os._exit(0)
     except InputError as error:
-        if error.what in ("already exists", "no such directory"):  # it was done
+        if error.what in ("already exists", "the model is complete", "no such directory"):  # it was done
             os._exit(0)
         raise
     finally:

@@ -145,10 +145,63 @@ def test_an_unsaved_model_is_saved_with_its_threshold(catalog, tmp_path):
     choice = model.choose_threshold(TEST, metric="macro_f1", save=True)
     before = model.predict([TEXT], threshold="stored")
     assert model.predict([TEXT], threshold=choice.decision)[0] == before[0]
+    assert model.predict([TEXT], threshold=choice)[0] == before[0]
+    with pytest.raises(AttributeError, match="decision"):
+        model.decision = 0.5
     model.save(tmp_path / "model")
+    assert model.path == tmp_path / "model"
+    model.choose_threshold(TEST, metric="macro_f1", save=True)  # in the directory
     after = labeltree.load(tmp_path / "model")
     assert after.predict([TEXT], threshold="stored")[0] == before[0]
     assert after.decision.thresholds.tolist() == choice.decision.thresholds.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_threshold_is_chosen_again_for_the_scores_of_a_compact_model(catalog, expected, tmp_path):
+    few = tuple(part[:20] for part in catalog)  # too few to choose by
+    for validation, rows in ((few, 400), (tuple(part[:200] for part in catalog), 200)):
+        small = expected.compress(tmp_path / str(rows), max_loss="1%", validation=validation)
+        assert (small.decision.rows, small.decision.held_out) == (rows, rows == 400)
+        assert labeltree.load(small.path).decision.threshold == small.decision.threshold
+    assert expected.compress(tmp_path / "int8").decision.threshold == expected.decision.threshold
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shown", [True, False])
+def test_progress_is_shown_or_not(shown, catalog, expected, tmp_path, capsys):
+    file = file_of("csv", tmp_path, *catalog)
+    labeltree.read_data(file, progress=shown)
+    expected.frontier(catalog, max_loss="1%", progress=shown)
+    expected.compress(tmp_path / "small", progress=shown)
+    err = capsys.readouterr().err
+    assert [word in err for word in ("reading", "measuring", "compressing")] == [shown] * 3
+
+
+def test_data_is_described_in_any_form(catalog, tmp_path):
+    data = labeltree.describe_data(labeltree.read_data(*catalog))
+    assert labeltree.describe_data(*catalog) == data
+    assert labeltree.describe_data(file_of("csv", tmp_path, *catalog)) == data
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_notes_name_the_least_count_of_a_label(catalog):
+    texts, labels = catalog
+    model = labeltree.train(texts, labels, clusters=10, min_label_count=10)
+    assert model.info()["notes"]["min_label_count"] == 10
+    rare = [[f"{row[0]} {number}"] for number, row in enumerate(labels)]
+    rare[:2] = labels[:2]
+    with pytest.warns(UserWarning, match="counted as missed: it was trained with min_label_count=10"):
+        model.evaluate(texts, rare)
+    assert model.choose_threshold(texts, rare).decision.rows == len(texts)  # most labels are unknown
+    rare = [["all"] if number < 9 else row for number, row in enumerate(rare)]
+    with pytest.warns(UserWarning, match=r"rows have no labels with at least 5 rows \(min_label_count\)"):
+        labeltree.train(texts, rare, clusters=10, min_label_count=5)
+
+
+def test_words_that_repeat_in_single_labels_are_noted():
+    cells = [f"t{n % 149} t{(7 * n + n // 149) % 149} t{11 * n % 149}" for n in range(200)]
+    data = labeltree.read_data([f"word {n % 7}" for n in range(200)], cells)
+    assert "many contain a space, such as" in labeltree.describe_data(data)["warnings"][0]
 
 
 def test_rows_that_are_held_out_are_not_trained_on(catalog):
@@ -293,6 +346,10 @@ def test_results_are_shown_and_converted(expected, catalog):
         assert result._repr_html_().startswith("<p>")
         assert len(repr(result)) < 1500
     assert repr(results[0]).startswith("Explanation('tea', score=0.6")
+    table = results[3].per_label
+    assert table[-1] == list(table)[-1]
+    assert list(table[:2]) == list(table)[:2]
+    assert results[2]["normalized"]
     assert "for: tea +" in repr(results[1])
 
 

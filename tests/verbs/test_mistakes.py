@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501
 
+import pathlib
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -95,7 +97,7 @@ MISTAKES = [
     (
         "dict text",
         lambda: train([{"t": "a"}] * 3, L),
-        "data[0] is of type dict, expected a string; convert it to a string, or use None for a missing text",
+        "the data is a list of dictionaries; make a frame of it",
     ),
     ("empty", lambda: train([], []), "there are no documents to learn from"),
     ("all missing", lambda: train([None] * 3, L), "there are no documents to learn from"),
@@ -205,7 +207,7 @@ MISTAKES = [
     (
         "names of files in a list",
         lambda: train([__file__, __file__]),
-        "the labels are missing; pass the labels of each text as labels; files are a list of Path",
+        "the labels are missing; pass the labels of each text as labels; pass Path objects if these are files",
     ),
     ("path missing", lambda: train("nothing.tsv"), "nothing.tsv: no such file"),
     (
@@ -289,7 +291,7 @@ MISTAKES = [
     (
         "predict dicts",
         lambda: M.predict([{"text": "a"}]),
-        "data[0] is of type dict, expected a string; convert it to a string, or use None for a missing text",
+        "the data is a list of dictionaries; make a frame of it",
     ),
     (
         "predict bytes",
@@ -317,7 +319,67 @@ MISTAKES = [
         "the data is not a file, to which delimiter does not apply; remove delimiter",
     ),
     ("predict top", lambda: M.predict(T, top=0), "top is 0, expected an integer of at least 1"),
-    ("predict threshold", lambda: M.predict(T, threshold=2), "threshold is 2, expected a number from 0 to 1"),
+    (
+        "predict threshold",
+        lambda: M.predict(T, threshold=2),
+        "threshold is 2, expected a number from 0 to 1 or 'stored'",
+    ),
+    (
+        "predict options of files",
+        lambda: N.predict(X, delimiter=";"),
+        "the data is a matrix, to which delimiter does not apply; remove delimiter",
+    ),
+    (
+        "predict text of a matrix",
+        lambda: N.predict_matrix(X, text="a"),
+        "the data is a matrix, to which text does not apply; remove text",
+    ),
+    (
+        "frames in a list",
+        lambda: train([F, F], "labels"),
+        "the data is a list of frames; concatenate them",
+    ),
+    (
+        "names of files and a column",
+        lambda: train([__file__], "labels"),
+        "labels is 'labels', but the data has no columns; pass the labels of each row; pass Path objects if these are files",
+    ),
+    (
+        "no columns",
+        lambda: train(pd.DataFrame(), "tags"),
+        "the data has no column 'tags', nor any other; set the name of the label column (labels)",
+    ),
+    *(
+        (
+            f"indicator of {value:g}",
+            lambda value=value: train(T, Y.toarray() * value),
+            f"labels contains {value:g}, expected an indicator matrix of 0 and 1; pass labels != 0 if every other number stands for a label",
+        )
+        for value in (-1, 2, 0.5)
+    ),
+    ("train path", lambda: train(T, L, path=3), "path is 3, expected None or a path"),
+    ("save path", lambda: M.save(3), "path is 3, expected a path"),
+    ("load path", lambda: labeltree.load(None), "path is None, expected a path"),
+    (
+        "push path",
+        lambda: labeltree.push(M, pathlib.Path("a")),
+        "address is of type PosixPath, expected a string such as hf://user/name, s3://bucket/name, https://host/name or file:///directory/name",
+    ),
+    (
+        "loss of 100%",
+        lambda: M.compress("c", max_loss=1, validation=(T, L)),
+        "max_loss is 1, expected None or a loss such as 0.1% or 0.001, at most 10% (in text, 0.01 or more needs the percent sign)",
+    ),
+    (
+        "column of a table",
+        lambda: M.evaluate(T, L).per_label["name"],
+        "no column 'name', only label, support, predicted, correct, precision, recall, F1",
+    ),
+    (
+        "metric",
+        lambda: M.evaluate(T, L, ks=[1])["P@2"],
+        "no metric 'P@2', only P@1, R@1, RP@1, nDCG@1, PSP@1, PSnDCG@1",
+    ),
     (
         "predict stored",
         lambda: M.predict(T, threshold="stored"),
@@ -378,7 +440,12 @@ MISTAKES = [
     (
         "compare str",
         lambda: labeltree.compare("m", T, L),
-        "models is a single path, expected a list of models",
+        "models is of type str, expected a list of models and paths",
+    ),
+    (
+        "compare model",
+        lambda: labeltree.compare(M, T, L),
+        "models is of type Model, expected a list of models and paths",
     ),
     (
         "compare kinds",
@@ -435,9 +502,9 @@ MISTAKES = [
 @pytest.mark.filterwarnings("ignore")
 def test_a_mistake_gets_one_message(call, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((labeltree.InputError, TypeError)) as caught:
+    with pytest.raises((labeltree.InputError, TypeError, KeyError)) as caught:
         call()
-    assert str(caught.value) == message
+    assert caught.value.args[0] == message
     assert not any(tmp_path.iterdir())  # nothing is left behind
 
 
@@ -455,3 +522,5 @@ def test_a_model_is_not_replaced_by_accident(tmp_path):
             labeltree.InputError, match="already exists; choose another name, or use overwrite=True"
         ):
             call()
+    with pytest.raises(labeltree.InputError, match="the model is complete; load it, or use overwrite=True"):
+        train(T, L, path=tmp_path / "m", clusters=2, resume=True)

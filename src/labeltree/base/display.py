@@ -146,6 +146,16 @@ class Stages:
 
 
 @contextmanager
+def shown(progress: bool | Progress | None, description: str) -> Iterator[Progress]:
+    """Show a stage if `progress` is true; a function is called with the progress instead."""
+    if callable(progress):
+        yield progress
+        return
+    with Stages(quiet=not progress).stage("", description) as report:
+        yield report
+
+
+@contextmanager
 def _bar(description: str) -> Iterator[Progress]:
     from rich import progress as rich
     from rich.console import Console

@@ -69,11 +69,8 @@ def read_pieces(
             pieces = read_on(file, piece_bytes)
             for piece in _limited(pieces, name, status.st_size if regular and file is not raw else None):
                 if first and piece[0][:2].tobytes() in _UTF16_MARKS:
-                    raise InputError(
-                        "the file is in UTF-16, expected UTF-8",
-                        file=name,
-                        hint="convert it, for example with iconv -f utf-16 -t utf-8",
-                    )
+                    hint = "convert it, for example with iconv -f utf-16 -t utf-8"
+                    raise InputError("the file is in UTF-16, expected UTF-8", file=name, hint=hint)
                 first = False
                 # Not raw.tell(), which would interfere with the thread that reads ahead.
                 read = os.lseek(raw.fileno(), 0, os.SEEK_CUR) if regular else 0
@@ -83,11 +80,8 @@ def read_pieces(
         except _DAMAGED as error:
             if file is raw and isinstance(error, OSError):
                 raise unusable(name, error) from None
-            raise InputError(
-                f"the compressed data is truncated or damaged ({error})",
-                file=name,
-                hint="download or compress the file again",
-            ) from None
+            what = f"the compressed data is truncated or damaged ({error})"
+            raise InputError(what, file=name, hint="download or compress the file again") from None
 
 
 @contextlib.contextmanager
@@ -195,11 +189,8 @@ def _limited(
             raise InputError(what, file=name, hint="check that this is the right file")
         unpacked += len(piece)
         if packed_bytes and unpacked > max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed_bytes):
-            raise InputError(
-                f"{packed_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB",
-                file=name,
-                hint="if this is intended, decompress the file first",
-            )
+            what = f"{packed_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB"
+            raise InputError(what, file=name, hint="if this is intended, decompress the file first")
         yield piece, last
 
 

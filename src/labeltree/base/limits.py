@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import reprlib
 from collections.abc import Callable, Collection, Mapping
@@ -166,18 +167,18 @@ class Duration:
 
 @dataclass(frozen=True)
 class Loss:
-    """A share that may be lost, as a number from 0 to 1 or as text.
+    """A share that may be lost, at most a tenth, as a number or as text.
 
-    Text of 0.01 or more needs a percent sign: 0.1 might mean 0.1% or 10%.
+    Text of 0.01 or more needs a percent sign: 0.1 might mean 0.1% or 10%. For a number, 1 might mean 1%.
 
     Examples
     --------
-    >>> [Loss().plain(value) for value in ("0.1%", "0.001", 0.1, "0.1")]
-    [0.001, 0.001, 0.1, None]
+    >>> [Loss().plain(value) for value in ("0.1%", "0.001", 0.1, "0.1", 1)]
+    [0.001, 0.001, 0.1, None, None]
     """
 
     def __str__(self) -> str:
-        return "a loss such as 0.1% or 0.001 (in text, 0.01 or more needs the percent sign)"
+        return "a loss such as 0.1% or 0.001, at most 10% (in text, 0.01 or more needs the percent sign)"
 
     def plain(self, value: Any) -> float | None:
         """Return the share, or None if it is not allowed."""
@@ -186,7 +187,7 @@ class Loss:
             if match is None or (not match[2] and float(match[1]) >= 0.01):
                 return None
             value = float(match[1]) / (100 if match[2] else 1)
-        return Number(0.0, 1.0).plain(value)
+        return Number(0.0, 0.1).plain(value)
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,10 @@ MAP_BOXES = Whole(1, 5000)
 
 # Decisions.
 THRESHOLD = Number(0.0, 1.0)
+THRESHOLD_OR_STORED = Value(
+    "a number from 0 to 1 or 'stored'",
+    lambda value: value if isinstance(value, str) and value == "stored" else THRESHOLD.plain(value),
+)
 TARGET = Number(0.0, 1.0, above=True)
 F1 = OneOf(("micro_f1", "macro_f1", "row_f1"))
 DECISION_METRIC = OneOf((*F1.values, "precision", "recall"))
@@ -291,6 +296,7 @@ UNICODE = OneOf(("nfkc",))
 STOP_WORDS = Value("'english' or a list of words", _words)
 
 # The machine.
+PATH = Value("a path", lambda value: os.fspath(value) if isinstance(value, str | os.PathLike) else None)
 THREADS = Whole(1, 1024)
 PARTS = Whole(1, 1_000_000)
 OPTIONAL_THREADS = Optional(THREADS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from labeltree.base.display import escaped, html_table, text_table
 from labeltree.base.extras import optional
@@ -15,17 +15,30 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
+def named(items: Mapping[str, Any], name: str, kind: str) -> Any:
+    """Return an item; if there is none with this name, the error lists those that there are."""
+    if name not in items:
+        raise KeyError(f"no {kind} {name!r}, only {', '.join(items)}")
+    return items[name]
+
+
 class Table:
     """Named columns of the same length: lists or NumPy arrays.
 
-    ``table["name"]`` is a column, ``len(table)`` the number of rows; iteration yields rows as dictionaries.
+    ``table["name"]`` is a column, ``table[0]`` a row as a dictionary, and ``table[:10]`` a table of ten rows.
+    ``len(table)`` is the number of rows; iteration yields them.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.columns = dict(columns)
 
-    def __getitem__(self, column: str) -> Any:
-        return self.columns[column]
+    def __getitem__(self, item: str | SupportsIndex | slice) -> Any:
+        if isinstance(item, slice):
+            return Table({name: column[item] for name, column in self.columns.items()})
+        if isinstance(item, SupportsIndex):
+            at = range(len(self))[item]
+            return next(iter(self[at : at + 1]))
+        return named(self.columns, item, "column")
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -49,9 +62,8 @@ class Table:
         return frame
 
     def _shown(self) -> tuple[str, list[str], list[list[str]]]:
-        first = Table({name: column[:_SHOWN] for name, column in self.columns.items()})
         title = f"{len(self):,} row{'s' * (len(self) != 1)}" + f", the first {_SHOWN}" * (len(self) > _SHOWN)
-        return title, list(self.columns), [[_cell(value) for value in row.values()] for row in first]
+        return title, list(self.columns), [[_cell(value) for value in row.values()] for row in self[:_SHOWN]]
 
     def __repr__(self) -> str:
         title, head, rows = self._shown()
@@ -68,7 +80,7 @@ class Facts(Mapping[str, Any]):
         self.title, self._facts = title, dict(facts)
 
     def __getitem__(self, name: str) -> Any:
-        return self._facts[name]
+        return named(self._facts, name, "fact")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)

@@ -189,7 +189,7 @@ class DataFile:
         """
         from labeltree.data.summary import describe_data, summary_lines
 
-        summary = describe_data(dataset, _as_options)
+        summary = describe_data(dataset, spell=_as_options)
         if not display.is_quiet:
             lines = [f"data    {name}"] * (name is not None) + summary_lines(summary)
             print(*map(printing.escaped, lines), sep="\n", file=sys.stderr, flush=True)

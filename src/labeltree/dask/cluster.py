@@ -44,10 +44,8 @@ def connect(address: str) -> Any:
         return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, asyncio.TimeoutError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise InputError(
-            f"no Dask scheduler can be reached at {address!r} ({reason})",
-            hint="check the address, such as tcp://host:8786, and that the scheduler runs",
-        ) from None
+        hint = "check the address, such as tcp://host:8786, and that the scheduler runs"
+        raise InputError(f"no Dask scheduler can be reached at {address!r} ({reason})", hint=hint) from None
 
 
 def choose_parts(n_threads: int, n_strips: int, work: int) -> int:
@@ -166,10 +164,8 @@ def _wait_for(futures: Sequence[Any], finished: Callable[[int], None]) -> None:
             future.result()
             finished(places[future.key])
     except distributed.KilledWorker as error:
-        raise InputError(
-            f"several workers were lost in turn while they ran the same task ({error.task})",
-            hint="check the memory of the workers, and their logs",
-        ) from None
+        what = f"several workers were lost in turn while they ran the same task ({error.task})"
+        raise InputError(what, hint="check the memory of the workers, and their logs") from None
     except distributed.CancelledError:
         what = "the connection to the Dask scheduler was lost"
         raise InputError(what, hint="check its log, start it again and continue") from None

@@ -173,9 +173,8 @@ def cell_labels(cell: Any, split: Split, name: str = "labels", *, strict: bool =
                 raise InputError(f"{name!r} contains null", hint=hint)
         elif isinstance(value, bool) or not isinstance(value, str | int):
             expected = "a string, an integer or a list of them" if single else "only strings and integers"
-            raise InputError(
-                f"{name!r} {'is' if single else 'contains'} {kind_of(item)}, expected {expected}"
-            )
+            what = f"{name!r} {'is' if single else 'contains'} {kind_of(item)}, expected {expected}"
+            raise InputError(what)
         elif label := tidy_label(str(value)):
             labels.append(label)
     return labels
@@ -221,12 +220,8 @@ class Rules:
         if self.strict:
             no_text = not document.text.strip()
             if no_text or (self.require_labels and not document.labels):
-                raise InputError(
-                    f"the document has no {'text' if no_text else 'labels'}",
-                    file=self.name,
-                    line=line,
-                    hint="correct it, or remove {strict}",
-                )
+                what = f"the document has no {'text' if no_text else 'labels'}"
+                raise InputError(what, file=self.name, line=line, hint="correct it, or remove {strict}")
         return document
 
     def document(self, cells: Mapping[str, Any]) -> Document:
@@ -248,7 +243,7 @@ class Rules:
 
 def no_column(data: str, name: str, names: Sequence[str], field: str) -> InputError:
     """Return the error for data without a column; `field` is the parameter that names the column."""
-    what = f"{data} has no column {name!r}, only {some_names(names)}"
+    what = f"{data} has no column {name!r}, {f'only {some_names(names)}' if names else 'nor any other'}"
     return InputError(what, hint=f"set the name of the {KINDS[field]} column ({{{field}}})")
 
 

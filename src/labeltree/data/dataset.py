@@ -47,7 +47,7 @@ class Dataset:
     normalized : bool
         Whether all rows of X have length 1 by `normalize`. A model stores it, and scales its queries.
     n_dropped : int
-        Labels that `drop_rare` removed.
+        Labels that `drop_rare` removed, because they have fewer than `least_rows`.
     notes : tuple of str
         Sentences about what was found when it was read, such as documents with the same ID.
     """
@@ -60,6 +60,7 @@ class Dataset:
     n_skipped: int = 0
     normalized: bool = False
     n_dropped: int = 0
+    least_rows: int = 1
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -86,10 +87,8 @@ class Dataset:
         """
         features, flags = canonical_csr(X, "X"), canonical_csr(Y, "Y")
         if features.shape[0] != flags.shape[0]:
-            raise InputError(
-                f"X has {features.shape[0]} rows and Y has {flags.shape[0]}",
-                hint="pass one row per instance in both",
-            )
+            what = f"X has {features.shape[0]} rows and Y has {flags.shape[0]}"
+            raise InputError(what, hint="pass one row per instance in both")
         if features.shape[0] == 0 or flags.shape[1] == 0:
             raise InputError(
                 f"the data has {features.shape[0]} instances and {flags.shape[1]} labels, expected at least "
@@ -219,7 +218,9 @@ class Dataset:
             map(str, kept.tolist()) if self.label_names is None else map(self.label_names.__getitem__, kept)
         )
         dropped = self.n_labels - kept.size
-        return replace(self, Y=self.Y[:, kept], label_names=tuple(names), n_dropped=dropped)
+        return replace(
+            self, Y=self.Y[:, kept], label_names=tuple(names), n_dropped=dropped, least_rows=n_rows
+        )
 
     def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
         """Reorder the columns of Y to match the labels of a model.
@@ -294,15 +295,12 @@ def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:
         try:
             matrix = np.asarray(matrix)
         except ValueError:
-            raise InputError(
-                f"{name} has rows of different lengths", hint="pass rows of equal length"
-            ) from None
+            what, hint = f"{name} has rows of different lengths", "pass rows of equal length"
+            raise InputError(what, hint=hint) from None
     if matrix.ndim != 2:
         column = "label" if name == "Y" else "feature"
-        raise InputError(
-            f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2",
-            hint=f"pass one row per instance and one column per {column}",
-        )
+        what = f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2"
+        raise InputError(what, hint=f"pass one row per instance and one column per {column}")
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{name} has entries of type {matrix.dtype}, expected real numbers")
     if matrix.shape[1] > LARGEST_INT32:
@@ -321,9 +319,8 @@ def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:
         csr.sum_duplicates()
         csr.eliminate_zeros()
     if not np.isfinite(csr.data).all():
-        raise InputError(
-            f"{name} contains NaN, infinity or a number too large for float32", hint="replace or remove them"
-        )
+        what = f"{name} contains NaN, infinity or a number too large for float32"
+        raise InputError(what, hint="replace or remove them")
     return csr
 
 

@@ -87,9 +87,11 @@ def is_indicator(labels: Any) -> bool:
 def indicator(labels: Any) -> tuple[sparse.csr_matrix, tuple[str, ...] | None]:
     """Return an indicator matrix, and the names of its columns if it is a frame."""
     frame = as_frame(labels)
-    if frame is None:
-        return canonical_csr(labels, "labels"), None
-    return canonical_csr(matrix_of(frame, "labels"), "labels"), tuple(map(str, frame.columns))
+    flags = canonical_csr(labels if frame is None else matrix_of(frame, "labels"), "labels")
+    if (other := flags.data[flags.data != 1]).size:
+        what = f"labels contains {other[0]:g}, expected an indicator matrix of 0 and 1"
+        raise InputError(what, hint="pass labels != 0 if every other number stands for a label")
+    return flags, None if frame is None else tuple(map(str, frame.columns))
 
 
 def matrix_of(frame: nw.DataFrame[Any], name: str) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.base import limits
-from labeltree.base.display import Progress
+from labeltree.base.display import Progress, shown
 from labeltree.base.options import ReadingOptions, shows
 from labeltree.base.paths import data_files, format_of, is_pattern, shown_files
 from labeltree.data.columns import Columns, Document
@@ -58,7 +58,7 @@ def read_data(
     like: Any = None,
     require_labels: bool = True,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
     **reading: Unpack[ReadingOptions],
 ) -> Dataset:
     """Read data in any form as a dataset: files, texts, frames or matrices.
@@ -82,8 +82,8 @@ def read_data(
         Refuse data without any labels, and skip documents without text.
     threads : int, optional
         Default: all CPUs.
-    progress : callable, optional
-        Called periodically with the fraction that has been read, if the data is a file.
+    progress : bool, default False
+        Show the progress on standard error or in a notebook, if the data is a file.
     **reading
         How it is read: ``separator``, ``delimiter``, ``id``, ``format``, ``one_based``, ``strict``, as in
         `labeltree.base.options.ReadingOptions`.
@@ -99,7 +99,8 @@ def read_data(
     Dataset(n_instances=2, n_features=4, n_labels=3)
     """
     source = open_data(data, labels, text=text, like=like, require_labels=require_labels, **reading)
-    return source.dataset(settings, like=like, threads=threads, progress=progress)
+    with shown(progress, f"reading {source.name or 'the data'}") as done:
+        return source.dataset(settings, like=like, threads=threads, progress=done)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +189,7 @@ def open_data(
     default = Columns() if like is None or like.text is None else like.text.columns
     columns = replace(default, **{name: value for name, value in given.items() if value is not None})
     if isinstance(data, Dataset):
-        _refuse("the data is a Dataset", {**reading, "text": text, "labels": labels})
+        refuse("the data is a Dataset", {**reading, "text": text, "labels": labels})
         return Source(columns, require_labels, features=lambda threads, progress: data)
     if is_file(data):
         if labels is not None and named is None:
@@ -196,7 +197,7 @@ def open_data(
             raise InputError(what, hint="pass the name of the column with the labels")
         return _file_source(data, columns, {**given, **reading}, like, require_labels)
     of_files = ("delimiter", "id", "format", "one_based")
-    _refuse("the data is not a file", {name: reading.get(name) for name in of_files})
+    refuse("the data is not a file", {name: reading.get(name) for name in of_files})
     return _memory_source(data, labels, columns, text, like, require_labels, bool(reading.get("strict")))
 
 
@@ -246,9 +247,15 @@ def _memory_source(
 ) -> Source:
     frame = as_frame(data)
     is_named = isinstance(labels, str | int)
+    first = first_value(data) if isinstance(data, list | tuple) else None
+    if isinstance(first, dict) or as_frame(first) is not None:
+        hint = "make a frame of it" if isinstance(first, dict) else "concatenate them"
+        kind = "dictionaries" if isinstance(first, dict) else "frames"
+        raise InputError(f"the data is a list of {kind}", hint=hint)
+    files = "; pass Path objects if these are files" * (isinstance(first, str) and os.path.exists(first))
     if frame is None and is_named:
         what = f"labels is {labels!r}, but the data has no columns"
-        raise InputError(what, hint="pass the labels of each row")
+        raise InputError(what, hint=f"pass the labels of each row{files}")
     if frame is not None:
         has_texts = set(columns.texts) <= set(frame.columns)
         is_matrix = like.text is None if like is not None else not (is_named or text or has_texts)
@@ -259,7 +266,7 @@ def _memory_source(
         n_rows, texts = len(frame), partial(text_values, frame, columns.texts)
         texts()  # refuses columns that it does not have
     else:
-        _refuse("the data has no columns", {"text": text})
+        refuse("the data has no columns", {"text": text})
         is_table = isinstance(data, np.ndarray) and data.ndim > 1 and data.dtype.kind in "biufc"
         values = None if is_table else as_values(data)
         first = None if values is None else first_value(values)
@@ -274,10 +281,7 @@ def _memory_source(
         flags, labels = indicator(labels), None
         _check_length(n_rows, flags[0].shape[0])
     elif labels is None and require_labels:
-        hint = "pass the labels of each text as {labels}"
-        if isinstance(data, list | tuple) and any(os.path.exists(str(item)) for item in data[:1]):
-            hint += "; files are a list of Path"
-        raise InputError("the labels are missing", hint=hint)
+        raise InputError("the labels are missing", hint=f"pass the labels of each text as {{labels}}{files}")
     cells = None if labels is None else _label_values(labels, n_rows)
 
     def documents(progress: Progress | None) -> Iterator[Document]:
@@ -295,9 +299,8 @@ def _memory_source(
 
 def _matrix_source(X: Any, labels: Any, columns: Columns, require_labels: bool, strict: bool) -> Source:
     if labels is None and require_labels:
-        raise InputError(
-            "the labels are missing", hint="pass a matrix of labels, or those of each row, as {labels}"
-        )
+        what, hint = "the labels are missing", "pass a matrix of labels, or those of each row, as {labels}"
+        raise InputError(what, hint=hint)
 
     def features(threads: int | None, progress: Progress | None) -> Dataset:
         if labels is None:
@@ -351,7 +354,7 @@ def _check_length(n_rows: int, n_labels: int) -> None:
         raise InputError(what, hint="pass the labels of each row")
 
 
-def _refuse(what: str, options: Mapping[str, Any]) -> None:
+def refuse(what: str, options: Mapping[str, Any]) -> None:
     """Refuse options that do not apply to the data."""
     name = next((name for name, value in options.items() if value is not None and value is not False), None)
     if name is not None:

@@ -200,11 +200,8 @@ def fetch_data(
     checks = _checks(source, train, test)
     for check in checks:
         if not check.plausible:
-            raise InputError(
-                f"not the data of {name}: expected {check.published:,} {check.what}, got {check.found:,}",
-                file=files[check.what == "test instances"],
-                hint=_AGAIN,
-            )
+            what = f"not the data of {name}: expected {check.published:,} {check.what}, got {check.found:,}"
+            raise InputError(what, file=files[check.what == "test instances"], hint=_AGAIN)
     return Fetched(train, test, (files[0], files[1]), checks)
 
 
@@ -224,11 +221,8 @@ def _download(file: str, address: str, directory: Path, progress: Progress) -> P
     try:
         cache.fetch(file, downloader=pooch.HTTPDownloader(_Bar(progress), timeout=_TIMEOUT_SECONDS))
     except (exceptions.RequestException, OSError, ValueError) as error:
-        raise InputError(
-            f"the download failed ({error})",
-            file=base + file,
-            hint="check the network, or set LABELTREE_MIRROR to the address of a mirror",
-        ) from None
+        hint = "check the network, or set LABELTREE_MIRROR to the address of a mirror"
+        raise InputError(f"the download failed ({error})", file=base + file, hint=hint) from None
     os.chmod(target, 0o666 & ~umask())  # a temporary file can be read by its owner only
     return target
 

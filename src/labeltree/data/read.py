@@ -107,11 +107,8 @@ def read_features(
             raise error.replace(hint=f"{error.hint}, or {hint}" if error.hint else hint) from None
         raise
     if (dataset.X.nnz if like is None else dataset.n_features) == 0:  # such as a list of names
-        raise InputError(
-            "no row has any features (expected index:value pairs)",
-            file=shown_files(files),
-            hint="check that this is the right file",
-        )
+        what = "no row has any features (expected index:value pairs)"
+        raise InputError(what, file=shown_files(files), hint="check that this is the right file")
     return dataset if like is None else dataset.widen(like.n_features)
 
 

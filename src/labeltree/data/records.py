@@ -151,12 +151,9 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
         rest = iter(lines)
         start = next(rest, None)
         if not start:
-            raise InputError(
-                "the file is empty" if start is None else "the first line is empty, expected a header",
-                file=name,
-                line=None if start is None else 1,
-                hint="check that this is the right file",
-            )
+            what = "the file is empty" if start is None else "the first line is empty, expected a header"
+            hint = "check that this is the right file"
+            raise InputError(what, file=name, line=None if start is None else 1, hint=hint)
         delimiter = columns.delimiter or _detected(start, columns)
         again = (line + "\n" for line in itertools.chain([start], rest))
         records = csv.reader(again, strict=True, delimiter=delimiter)
@@ -171,31 +168,20 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
         first = records.line_num + 1
         for record in records:
             if record and len(record) != len(header):
-                raise InputError(
-                    f"the record has {len(record)} fields, expected {len(header)} as in the header",
-                    file=name,
-                    line=first,
-                    hint=f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}",
-                )
+                what = f"the record has {len(record)} fields, expected {len(header)} as in the header"
+                hint = f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}"
+                raise InputError(what, file=name, line=first, hint=hint)
             if record:  # not a blank line
                 if record[-1].strip() == last and [cell.strip(" \t\ufeff") for cell in record] == header:
-                    raise InputError(
-                        "the header occurs again",
-                        file=name,
-                        line=first,
-                        hint="remove this line, or pass the files that were joined one by one",
-                    )
+                    hint = "remove this line, or pass the files that were joined one by one"
+                    raise InputError("the header occurs again", file=name, line=first, hint=hint)
                 labels = split(record[labels_at]) if labelled else []
                 text = " ".join(record[at] for at in texts)
                 yield rules.check(Document(text, labels, "" if id_at is None else record[id_at]), first)
             first = records.line_num + 1
     except csv.Error as error:
-        raise InputError(
-            f"not a CSV record ({error})",
-            file=name,
-            line=first,
-            hint="close each quoted field, and double the quotes inside it",
-        ) from None
+        what, hint = f"not a CSV record ({error})", "close each quoted field, and double the quotes inside it"
+        raise InputError(what, file=name, line=first, hint=hint) from None
     finally:
         csv.field_size_limit(before)
 
@@ -253,12 +239,9 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
             break
     if missing and begun:
         name, field = next(iter(missing.items()))
-        raise InputError(
-            f"the object has no {name!r}" + (f", only {some_names(list(members))}" if members else ""),
-            file=rules.name,
-            line=begun[0][1],
-            hint=f"add it, or set the name of the {KINDS[field]} column ({{{field}}})",
-        )
+        what = f"the object has no {name!r}" + (f", only {some_names(list(members))}" if members else "")
+        hint = f"add it, or set the name of the {KINDS[field]} column ({{{field}}})"
+        raise InputError(what, file=rules.name, line=begun[0][1], hint=hint)
 
 
 def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from labeltree.base.display import in_list
+from labeltree.base.options import ReadingOptions, shows
 from labeltree.data.dataset import Dataset
+from labeltree.data.inputs import open_data
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from labeltree.data.inputs import Data, Labels
 
 _FREQUENT = 5
 _EXAMPLES = 8
@@ -63,12 +70,22 @@ def as_arguments(separator: str, format: str | None) -> str:
 Spell = Callable[[str, str | None], str]
 
 
-def describe_data(dataset: Dataset, spell: Spell | None = None) -> DataSummary:
+@shows(ReadingOptions)
+def describe_data(
+    data: Data,
+    labels: Labels = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    threads: int | None = None,
+    spell: Spell | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> DataSummary:
     """Describe data before it is used: its size, its most frequent labels, and what looks like a mistake.
 
     Parameters
     ----------
-    dataset : Dataset
+    data, labels, text, threads, **reading
+        As in :func:`labeltree.read_data`.
     spell : callable, optional
         Writes the parameters that warnings name: takes a separator of labels, and a format or None. Default:
         as arguments of `labeltree.read_data`.
@@ -88,6 +105,7 @@ def describe_data(dataset: Dataset, spell: Spell | None = None) -> DataSummary:
     >>> describe_data(data)["frequent_labels"]
     [{'label': 'a', 'rows': 2}]
     """
+    dataset = open_data(data, labels, text=text, **reading).dataset(threads=threads)
     counts = np.diff(dataset.by_label[0])
     per_row, filled = np.diff(dataset.Y.indptr), np.diff(dataset.X.indptr)
     name = str if dataset.label_names is None else dataset.label_names.__getitem__
@@ -129,7 +147,8 @@ def _warnings(dataset: Dataset, spell: Spell) -> Iterator[str]:
     yield from dataset.notes
     unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
     if 2 * unlabeled > dataset.n_instances:
-        yield f"{unlabeled:,} of {dataset.n_instances:,} rows have no labels."
+        why = f" with at least {dataset.least_rows:,} rows (min_label_count)" if dataset.n_dropped else ""
+        yield f"{unlabeled:,} of {dataset.n_instances:,} rows have no labels{why}."
     yield from suspicions(dataset, spell)
 
 
@@ -201,10 +220,12 @@ def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single
         return None
     if single and separator in ";|" and 2 * len(within) >= len(names):
         return within[0]  # whatever the parts: rare labels hardly occur again
-    parts = {part.strip() for name in names for part in name.split(separator)}
+    split = [part.strip() for name in names for part in name.split(separator)]
+    parts = len(set(split))
     # Joined labels are many combinations of few parts; names with a comma have parts of their own.
-    ratio = 0.5 if separator == " " else 1.0 if single else 0.8
-    return within[0] if len(parts) < ratio * len(names) else None
+    if separator == " ":  # words occur in several names, too
+        return within[0] if 2 * parts < len(names) or 4 * parts <= len(split) else None
+    return within[0] if parts < (1.0 if single else 0.8) * len(names) else None
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -17,7 +17,7 @@ import codecs
 import contextlib
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base import limits
+from labeltree.base.display import Progress, shown
 from labeltree.base.files import display_name, read_pieces, write_whole
 from labeltree.base.paths import Paths, data_files, shares, shown_files
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
@@ -64,7 +65,7 @@ def read_svm(
     one_based: bool | None = None,
     threads: int | None = None,
     require_labels: bool = True,
-    progress: Callable[[float], None] | None = None,
+    progress: bool | Progress | None = None,
 ) -> Dataset:
     """Read a LIBSVM file, plain or compressed (gzip, bzip2 and xz are detected from the first bytes).
 
@@ -79,8 +80,8 @@ def read_svm(
         Number of threads; the result does not depend on it. Default: all CPUs.
     require_labels : bool, default=True
         Reject a file without any labels, since nothing can be learned from it.
-    progress : callable, optional
-        Called periodically with the fraction of the files read so far, if their length is known.
+    progress : bool, default False
+        Show the progress on standard error or in a notebook.
 
     Returns
     -------
@@ -91,7 +92,8 @@ def read_svm(
     threads = threads_to_use(threads)
     files = data_files(path)
     starts: list[tuple[int, str]] = []
-    with contextlib.closing(_pieces(files, starts, progress)) as pieces:
+    stage = shown(progress, f"reading {shown_files(files)}")
+    with stage as done, contextlib.closing(_pieces(files, starts, done)) as pieces:
         try:
             return _parse(shown_files(files), pieces, threads, one_based, require_labels)
         except InputError as error:
@@ -103,7 +105,7 @@ def read_svm(
 
 
 def _pieces(
-    files: Sequence[str], starts: list[tuple[int, str]], progress: Callable[[float], None] | None
+    files: Sequence[str], starts: list[tuple[int, str]], progress: Progress | None
 ) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
     """Yield the pieces of all files as those of one, and append to `starts` on which line each begins."""
     line = 1
@@ -142,11 +144,8 @@ def _parse(
         _raise_fault(name, reader)
     header, names = reader.header, reader.names
     if header and reader.n_labels > header[2]:
-        raise InputError(
-            f"there are {reader.n_labels} different label names, expected at most {header[2]}",
-            file=name,
-            hint="correct the number of labels",
-        )
+        what = f"there are {reader.n_labels} different label names, expected at most {header[2]}"
+        raise InputError(what, file=name, hint="correct the number of labels")
     width = header[1] if header else reader.n_features
     height = header[2] if header and names is None else reader.n_labels
     # Before arrays with an entry for each label are allocated.
@@ -162,26 +161,19 @@ def _parse(
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
     n_rows = len(x_indptr) - 1
     if header and header[0] != n_rows:
-        raise InputError(
-            f"the header declares {header[0]} instances, but the file has {n_rows}",
-            file=name,
-            line=1,
-            hint="correct the header, or get the complete file",
-        )
+        what = f"the header declares {header[0]} instances, but the file has {n_rows}"
+        raise InputError(what, file=name, line=1, hint="correct the header, or get the complete file")
     if n_rows == 0:
         raise InputError("the input is empty", file=name)
     if require_labels and not len(columns):
-        raise InputError(
-            "no line has labels", file=name, hint="start each line with its labels, as in `3,17 1:0.5`"
-        )
+        what, hint = "no line has labels", "start each line with its labels, as in `3,17 1:0.5`"
+        raise InputError(what, file=name, hint=hint)
     # A model keeps a place for each label up to the largest.
     if names is None and header is None and height > 1_000_000 + 100 * len(columns):
         times = f"{len(columns):,} time{'s' * (len(columns) != 1)}"
-        raise InputError(
-            f"the largest label number is {height - 1}, but labels occur only {times} in the file",
-            file=name,
-            hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
-        )
+        what = f"the largest label number is {height - 1}, but labels occur only {times} in the file"
+        hint = "number the labels from 0 without large gaps, or write them as names (`L1234`)"
+        raise InputError(what, file=name, hint=hint)
     X = wrap_csr(values, indices, x_indptr, (n_rows, width))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (n_rows, height))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not check
@@ -294,10 +286,8 @@ def _encoded_names(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.uint
             )
     used = [dataset.label_names[column] for column in np.unique(dataset.Y.indices)]
     if used and all(_NUMBER.fullmatch(name) and int(name) < limits.LARGEST_INT32 for name in used):
-        raise InputError(
-            f"all label names are numbers, such as {used[0]!r}, and would be read as column numbers",
-            hint="use them as columns of Y instead, or write an .npz file",
-        )
+        what = f"all label names are numbers, such as {used[0]!r}, and would be read as column numbers"
+        raise InputError(what, hint="use them as columns of Y instead, or write an .npz file")
     encoded = [name.encode() for name in dataset.label_names]
     name_indptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     return name_indptr, np.frombuffer(b"".join(encoded), dtype=np.uint8)

@@ -91,11 +91,9 @@ def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
     number, first = head[0]
     id_at = _place(columns.id)
     if columns.id not in (None, _ID) and id_at is None:
-        raise InputError(
-            f"the ID column is {columns.id!r}, but the columns of a TSV file have no names",
-            file=rules.name,
-            hint=f"use its number, or {_ID!r} for the first of three columns",
-        )
+        what = f"the ID column is {columns.id!r}, but the columns of a TSV file have no names"
+        hint = f"use its number, or {_ID!r} for the first of three columns"
+        raise InputError(what, file=rules.name, hint=hint)
     if all(map(_place, columns.texts)):
         return _numbered(rules, first.count("\t") + 1, number, id_at), split
     n_columns = len(first.split("\t", 2))

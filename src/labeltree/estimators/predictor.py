@@ -36,7 +36,9 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     force: bool
     _single: bool  # whether y had one dimension, with one class per row
 
-    def predict(self, X: Any, *, top: int | None = None, threshold: float | None = None) -> Any:
+    def predict(
+        self, X: Any, *, top: int | None = None, threshold: float | Literal["stored"] | None = None
+    ) -> Any:
         """Predict the labels of each row.
 
         Parameters
@@ -44,8 +46,8 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : as in ``fit``
         top : int, optional
             Maximum number of labels per row.
-        threshold : float, optional
-            Minimum score of a label. Default: 0 if `top` is given; otherwise the threshold in the model, by
+        threshold : float or "stored", optional
+            Minimum score of a label. Default: 0 if `top` is given; otherwise that in the model ("stored"), by
             default the one with the largest micro F1 on training rows, held out of training; 0.5 if the model
             has none.
 
@@ -57,7 +59,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         rows = self._rows(X)
         top = checked("top", top, Optional(limits.TOP))
-        threshold = checked("threshold", threshold, Optional(limits.THRESHOLD))
+        threshold = checked("threshold", threshold, Optional(limits.THRESHOLD_OR_STORED))
         if self._single:
             if top is not None or threshold is not None:
                 what = "top and threshold cannot be used after fitting with one class per row"
@@ -199,7 +201,9 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ResourceError(what, hint=hint, parameters={"sparse_output": True})
         return matrix.toarray()
 
-    def _threshold(self, top: int | None, threshold: float | None) -> float | Literal["stored"] | None:
+    def _threshold(
+        self, top: int | None, threshold: float | Literal["stored"] | None
+    ) -> float | Literal["stored"] | None:
         """Return the least score of a label to predict; None for all."""
         if threshold is not None or top is not None:
             return threshold

@@ -318,9 +318,8 @@ def _ragged(rows: Any, name: str) -> tuple[_Labels, _Labels]:
     try:
         lists = [list(row) for row in rows]
     except TypeError:
-        raise InputError(
-            f"expected {name} as a matrix or a list of label ids per instance, got {type(rows).__name__}"
-        ) from None
+        what = f"expected {name} as a matrix or a list of label ids per instance, got {type(rows).__name__}"
+        raise InputError(what) from None
     ids = np.array([label for row in lists for label in row] or np.zeros(0, np.int64))
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         what = f"{name} has lists of {ids.dtype}, expected lists of label ids"

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base.display import html_table
-from labeltree.base.table import Table
+from labeltree.base.table import Table, named
 from labeltree.evaluation import metrics
 from labeltree.evaluation.accepted import Decision
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
@@ -142,7 +142,8 @@ class Evaluation(Mapping[str, float]):
     label_names: Sequence[str] | None = None
 
     def __getitem__(self, name: str) -> float:
-        return self.metrics[name]
+        value: float = named(self.metrics, name, "metric")
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)

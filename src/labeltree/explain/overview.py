@@ -32,7 +32,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "labels": model.n_labels,
         "named_labels": model.label_names is not None,
         "one_based": model.one_based,
-        "normalized": model.normalized,
+        "normalized": model.normalized or model.text is not None,  # TF-IDF is
         "text": None if model.text is None else model.text.settings.stored(),
         "trees": len(model.trees),
         "nodes": sum(part.tree.n_nodes for part in model.trees),

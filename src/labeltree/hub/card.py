@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from labeltree.base.system import human_bytes
 from labeltree.explain.label import label_name
 from labeltree.explain.overview import describe_model
+from labeltree.hub.loading import load
 from labeltree.model.layout import CARD_MARK
-
-if TYPE_CHECKING:
-    from labeltree.model.model import Model
+from labeltree.model.model import Model
 
 _MOST_LABELS = 20  # in the table
 _KINDS = {"P": "precision", "R": "recall"}
@@ -84,7 +84,7 @@ _TERMS = """\
 
 
 def model_card(
-    model: Model,
+    model: Model | str | os.PathLike[str],
     *,
     title: str | None = None,
     languages: Sequence[str] = (),
@@ -97,7 +97,7 @@ def model_card(
 
     Parameters
     ----------
-    model : Model
+    model : Model or path-like
     title : str, optional
         Default: the name of the model's directory or address.
     languages : sequence of str, optional
@@ -116,6 +116,7 @@ def model_card(
     str
         Markdown with metadata in YAML. All names from the model are escaped.
     """
+    model = model if isinstance(model, Model) else load(model)
     place = address or ("model" if model.path is None else model.path.resolve().name)
     title = _printable(title or place.rstrip("/").rpartition("/")[2]).strip() or "model"
     unlabeled = getattr(metrics, "rows_without_labels", 0)

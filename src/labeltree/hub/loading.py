@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from labeltree.base.display import Progress, Stage, silent, warn
-from labeltree.base.limits import MANIFEST_BYTES
+from labeltree.base.limits import MANIFEST_BYTES, PATH, checked
 from labeltree.base.system import CACHE_VARIABLE, cache_directory, free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, is_address
@@ -52,6 +52,7 @@ def load(
     InputError
         If there is no model, or it contains what labeltree would not have written.
     """
+    path = checked("path", path, PATH)
     if not is_address(path):
         return models.load(Path(path), verify=verify)
     model = models.load(fetch(str(path), None if cache is None else Path(cache)), verify=verify)

@@ -9,8 +9,9 @@ from typing import TypedDict
 
 from labeltree.base.display import Stage, silent
 from labeltree.base.files import REPLACE
+from labeltree.base.limits import PATH, checked
 from labeltree.errors import InputError
-from labeltree.hub.address import Address
+from labeltree.hub.address import EXPECTED, Address
 from labeltree.hub.card import model_card
 from labeltree.hub.loading import load
 from labeltree.hub.remote import DirectoryStore, Store, open_store
@@ -80,11 +81,13 @@ def push(
     InputError
         If there is a model already, or the address cannot be written.
     """
+    if not isinstance(address, str):
+        raise InputError(f"address is of type {type(address).__name__}, expected a string {EXPECTED}")
     target, stage = Address(address), stage or silent
     if target.is_web:
         hint = "copy the directory of the model to the server"
         raise InputError("nothing can be published at this address", file=target.shown, hint=hint)
-    source = model.path if isinstance(model, Model) else Path(model)
+    source = model.path if isinstance(model, Model) else Path(checked("model", model, PATH))
     if source is None:
         raise InputError("the model has no directory", hint="save it first")
     with stage("verify", f"verifying {source}"):

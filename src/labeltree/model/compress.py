@@ -54,9 +54,8 @@ class Budget:
             {"max_loss": limits.Optional(limits.MAX_LOSS), "max_size": limits.Optional(limits.MAX_SIZE)},
         )
         if self.max_loss is not None and self.max_size is not None:
-            raise InputError(
-                "a loss budget cannot be combined with a byte budget", hint="remove {max_loss} or {max_size}"
-            )
+            what = "a loss budget cannot be combined with a byte budget"
+            raise InputError(what, hint="remove {max_loss} or {max_size}")
 
     def __bool__(self) -> bool:
         return self.max_loss is not None or self.max_size is not None
@@ -75,15 +74,11 @@ class Budget:
         name = "max_size" if self.max_loss is None else "max_loss"
         for setting, value in (("weights", weights), ("prune", prune)):
             if self and value is not None:
-                raise InputError(
-                    f"{setting} cannot be combined with a budget, which chooses it",
-                    hint=f"remove {{{setting}}} or {{{name}}}",
-                )
+                what = f"{setting} cannot be combined with a budget, which chooses it"
+                raise InputError(what, hint=f"remove {{{setting}}} or {{{name}}}")
         if self.max_loss is not None and not validated:
-            raise InputError(
-                "a loss budget needs labeled data to measure the loss on",
-                hint="add {validation}, or use {max_size}",
-            )
+            what = "a loss budget needs labeled data to measure the loss on"
+            raise InputError(what, hint="add {validation}, or use {max_size}")
 
 
 @dataclass(frozen=True)

@@ -123,9 +123,8 @@ def read_manifest(path: Path, directory: ModelDirectory | None = None) -> Manife
             raise InputError(what, file=path, hint=hint, parameters={"resume": True}) from None
         raise InputError(f"not a model directory: it has no {MANIFEST}", file=path) from None
     except OSError as error:
-        raise InputError(
-            f"the manifest cannot be read ({error})", file=path / MANIFEST, hint=RESTORE
-        ) from None
+        what = f"the manifest cannot be read ({error})"
+        raise InputError(what, file=path / MANIFEST, hint=RESTORE) from None
     return parse_manifest(content, path)
 
 
@@ -158,9 +157,8 @@ def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> Non
     is_folder = path.is_dir() and not path.is_symlink()
     present = sorted(_entries(path)) if is_folder else []
     if not is_folder or (present and not _is_manifest(path / MANIFEST)):
-        raise InputError(
-            "not a model directory, so it is not replaced", file=path, hint="choose another name"
-        )
+        what, hint = "not a model directory, so it is not replaced", "choose another name"
+        raise InputError(what, file=path, hint=hint)
     for name in present:
         if not (is_model_file(name) or name in kept or _is_report(path / name)):
             what = f"contains {name}, which is not part of the model, so it is not replaced"

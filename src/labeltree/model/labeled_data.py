@@ -67,6 +67,17 @@ class Labeled:
         ranking = metrics.Ranking.of(self.truth, labels, top)
         return tuple(ranking.metric(f"P@{k}").fraction for k in DEFAULT_RANKS)
 
+    def decide_again(self, model: Model) -> Decision | None:
+        """Choose by its old goal what a copy of the model with other scores accepts; None to keep it."""
+        old = self.model.decision
+        if old is None or np.count_nonzero(np.diff(self.truth.indptr)) < MIN_DECISION_ROWS:
+            return None
+        try:
+            new = decide(model, self, (old.metric, old.target)).decision
+        except InputError:  # no threshold reaches the target
+            return None
+        return new if old.thresholds is not None or new.thresholds is None else None  # they take bytes
+
     @cached_property
     def missed(self) -> dict[str, int]:
         """What no prediction can get right: rows without labels, skipped rows, and unknown labels."""
@@ -111,6 +122,11 @@ class Labeled:
     def _known(self) -> int:
         """The number of label occurrences that the model knows."""
         return int((self.truth.indices < self.model.n_labels).sum())
+
+    @property
+    def least_rows(self) -> int:
+        """The training rows that a label needed for the model to know it."""
+        return int(self.model.manifest["notes"].get("min_label_count", 1))
 
     @property
     def is_mostly_known(self) -> bool:
@@ -171,10 +187,14 @@ class Labeled:
             yield f"No label in the data is known to {name}, so every metric is 0: {check}."
         elif unknown:
             n_labels = np.unique(self.truth.indices).size
-            more = f" Only {known:,} of {self.truth.nnz:,} label occurrences are known: {check}."
+            more = f". Only {known:,} of {self.truth.nnz:,} label occurrences are known: {check}."
+            if self.least_rows > 1:
+                more = f": it was trained with min_label_count={self.least_rows}, without rarer labels."
+            elif self.is_mostly_known:
+                more = "."
             yield (
                 f"{unknown:,} of the {n_labels:,} labels in the data {'is' if unknown == 1 else 'are'} "
-                f"unknown to {name} and counted as missed.{'' if self.is_mostly_known else more}"
+                f"unknown to {name} and counted as missed{more}"
             )
 
 
@@ -210,7 +230,8 @@ def validation_data(dataset: Dataset, model: Model) -> Labeled:
     if dataset.Y.nnz == 0:
         raise InputError("the validation data has no labels", hint="use labeled data")
     labeled = Labeled.of(dataset, model)
-    check_known(labeled.truth, dataset, model.n_labels)
+    if labeled.least_rows == 1:
+        check_known(labeled.truth, dataset, model.n_labels)
     for note in labeled.training_note("this choice does"):
         warn(note)
     return labeled
@@ -286,10 +307,9 @@ def goal_of(metric: str | None, min_precision: float | None, min_recall: float |
 
 
 def decide(
-    model: Model, validation: Dataset, goal: Goal, *, calibrate: bool | None, threads: int | None
+    model: Model, data: Labeled, goal: Goal, calibrate: bool | None = None, threads: int | None = None
 ) -> Choice:
     """Choose which labels a model should accept; see `Model.choose_threshold`."""
-    data = validation_data(validation, model)
     labels, scores = model.predict(data.dataset.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
     candidates = labeled_candidates(data.truth, labels, scores, model.n_labels)
     n_rows = candidates.row_true.size

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.base.display import Progress, warn
+from labeltree.base.display import Progress, shown, warn
 from labeltree.base.options import ReadingOptions, shows
 from labeltree.base.system import available_memory, threads_to_use
 from labeltree.base.table import Facts, Table
@@ -79,8 +79,8 @@ class Model(Predictor):
         """
         dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
         labeled = Labeled.of(dataset, self)
-        unknown = () if labeled.is_mostly_known else labeled.unknown_note("separator")
-        for note in (*unknown, *labeled.training_note()):
+        is_usual = labeled.is_mostly_known and labeled.least_rows == 1
+        for note in (*(() if is_usual else labeled.unknown_note("separator")), *labeled.training_note()):
             warn(note)
         return labeled.evaluate(predicted, ks)
 
@@ -119,7 +119,7 @@ class Model(Predictor):
         Returns
         -------
         Choice
-            ``predict(..., threshold=choice.decision)`` accepts these labels without storing anything.
+            ``predict(..., threshold=choice)`` accepts these labels without storing anything.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Model(Predictor):
         if save:
             self._check_own()
         dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
-        choice = decide(self, dataset, goal, calibrate=calibrate, threads=threads)
+        choice = decide(self, validation_data(dataset, self), goal, calibrate=calibrate, threads=threads)
         if save:
             self.store_decision(choice.decision, choice.calibration)
         return choice
@@ -204,7 +204,7 @@ class Model(Predictor):
 
     def compress(
         self,
-        path: Path | str,
+        path: str | os.PathLike[str],
         *,
         weights: str | None = None,
         prune: float | None = None,
@@ -213,7 +213,7 @@ class Model(Predictor):
         validation: Data | tuple[Data, Labels] | None = None,
         overwrite: bool = False,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: bool | Progress = False,
         report: Callable[[Trial], None] | None = None,
     ) -> Model:
         """Write a compact copy of a model with float32 weights.
@@ -243,8 +243,8 @@ class Model(Predictor):
             Replace another existing model, once the new one is complete.
         threads : int, optional
             Default: all CPUs.
-        progress : callable, optional
-            Called periodically with the fraction of the work that is done.
+        progress : bool, default False
+            Show the progress on standard error or in a notebook.
         report : callable, optional
             Called with each form of the model that is evaluated, as a `labeltree.model.compress.Trial`.
 
@@ -252,9 +252,10 @@ class Model(Predictor):
         -------
         Model
             The compact model, opened from disk. With a budget, its weights are still float32 if every
-            smaller form loses more than ``max_loss``, or if this model fits in ``max_size``.
+            smaller form loses more than ``max_loss``, or if this model fits in ``max_size``. With validation
+            data, the threshold is chosen again by the same goal: ``decision`` says on how many rows.
         """
-        path = Path(os.path.abspath(path))
+        path = Path(os.path.abspath(limits.checked("path", path, limits.PATH)))
         budget = Budget(cast("float | None", max_loss), cast("int | None", max_size))
         budget.check(weights, prune, validation is not None)
         limits.checked("weights", weights, limits.Optional(limits.SMALL_WEIGHTS))
@@ -267,16 +268,20 @@ class Model(Predictor):
         data = None if validation is None else validation_data(read_labeled(self, validation), self)
         self.verify(threads)
         threads = threads_to_use(threads)
-        compress_model(self, path, storage, budget, data, overwrite, threads, progress, report)
-        return load_complete(path)
+        with shown(progress, f"compressing {self.path or 'the model'}") as done:
+            compress_model(self, path, storage, budget, data, overwrite, threads, done, report)
+        small = load_complete(path)
+        if data is not None and small.codec != "float32" and (decision := data.decide_again(small)):
+            small.store_decision(decision, small.calibration)
+        return small
 
     def frontier(
         self,
         validation: Data | tuple[Data, Labels],
         *,
-        max_loss: float = REPORTED_LOSS,
+        max_loss: float | str = REPORTED_LOSS,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: bool | Progress = False,
     ) -> Table:
         """Measure the model in many compact forms: its size and precision, from the largest to the smallest.
 
@@ -284,7 +289,7 @@ class Model(Predictor):
         ----------
         validation, threads, progress
             As in `compress`.
-        max_loss : float, default 0.001
+        max_loss : float or str, default 0.001
             What the ``chosen`` form may lose of P@1, P@3 or P@5.
 
         Returns
@@ -293,8 +298,10 @@ class Model(Predictor):
             A row per form: ``weights``, ``threshold``, ``nonzeros``, ``model_bytes``, ``P@1``, ``P@3``,
             ``P@5`` and whether it is the ``chosen`` one, the smallest that loses at most ``max_loss``.
         """
+        most = limits.checked("max_loss", max_loss, limits.MAX_LOSS)
         data = validation_data(read_labeled(self, validation), self)
-        return measure_forms(self, data, max_loss, threads, progress)
+        with shown(progress, f"measuring {self.path or 'the model'}") as done:
+            return measure_forms(self, data, most, threads, done)
 
     def write_copy(
         self, place: Path, storage: StorageSettings, threads: int, progress: Progress | None
@@ -323,8 +330,6 @@ def load_complete(path: Path | str) -> Model:
         return load(path, verify=False)
     except (ResourceError, MemoryError) as error:
         what = error.what if isinstance(error, ResourceError) else "not enough memory"
-        raise InputError(
-            f"the model is complete, but could not be opened: {what}",
-            file=path,
-            hint="open it with more memory; it need not be trained again",
-        ) from None
+        what = f"the model is complete, but could not be opened: {what}"
+        hint = "open it with more memory; it need not be trained again"
+        raise InputError(what, file=path, hint=hint) from None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, cast, overload
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labeltree.base.limits import THRESHOLD_OR_STORED, checked
 from labeltree.base.options import ReadingOptions, shows
 from labeltree.data.frames import checked_texts, first_value
-from labeltree.data.inputs import check_not_words, given_texts, is_file, open_data
+from labeltree.data.inputs import check_not_words, given_texts, is_file, open_data, refuse
 from labeltree.data.read import read_batches
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
+from labeltree.model.labeled_data import Choice
 from labeltree.model.ranker import as_matrix, check_options, named_labels
 from labeltree.model.stored import StoredModel
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, MAX_ACCEPTED, ScoreSettings
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from labeltree.data.inputs import Data
 
 _BATCH = 10_000  # documents
+# What labels need to be accepted.
+Threshold: TypeAlias = float | Decision | Choice | Literal["stored"] | None
 
 
 class SparseMatrix(Protocol):
@@ -43,7 +47,7 @@ class PredictionOptions(TypedDict, total=False):
     beam: int
     score: str | None
     score_scale: float | None
-    threshold: float | Decision | Literal["stored"] | None
+    threshold: Threshold
     calibrated: bool
     threads: int | None
 
@@ -81,7 +85,7 @@ class Predictor(StoredModel):
         beam: int = DEFAULT_BEAM,
         score: str | None = None,
         score_scale: float | None = None,
-        threshold: float | Decision | Literal["stored"] | None = None,
+        threshold: Threshold = None,
         calibrated: bool = True,
         threads: int | None = None,
         **reading: Unpack[ReadingOptions],
@@ -107,9 +111,10 @@ class Predictor(StoredModel):
         score_scale : float, optional
             The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
             it. Default: as stored in the model.
-        threshold : float, Decision or "stored", optional
+        threshold : float, Choice, Decision or "stored", optional
             Only accept labels with at least this score, or those of a decision: "stored" is
-            ``self.decision``. Default: all.
+            ``self.decision``. With the result of `Model.choose_threshold`, scores are calibrated as for it.
+            Default: all.
         calibrated : bool, default True
             Map scores to probabilities, if the model is calibrated and has its own score function.
         threads : int, optional
@@ -131,7 +136,8 @@ class Predictor(StoredModel):
         accepted = self._accepted(threshold, settings, calibrated)
         top = (DEFAULT_TOP if accepted is None else MAX_ACCEPTED) if top is None else top
         check_options(top, beam, threads)
-        calibration = self.calibration if calibrated and settings == self.score else None
+        stored = threshold.calibration if isinstance(threshold, Choice) else self.calibration
+        calibration = stored if calibrated and settings == self.score else None
 
         def ranked(rows: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
             labels, scores = self._search.rank(rows, min(top, self.n_labels), beam, settings, threads)
@@ -139,6 +145,7 @@ class Predictor(StoredModel):
             return (labels, scores) if accepted is None else accepted.accept(labels, scores)
 
         if _is_matrix(data, self.text is not None):
+            refuse("the data is a matrix", {**reading, "text": text})
             return ranked(data)
         names: list[list[Any]] = []
         scores: list[NDArray[np.float32]] = []
@@ -150,27 +157,24 @@ class Predictor(StoredModel):
 
     def _accepted(
         self,
-        threshold: float | Decision | Literal["stored"] | None,
+        threshold: Threshold,
         settings: ScoreSettings,
         calibrated: bool,
     ) -> Decision | None:
         """Return the labels to accept; None for all."""
         if threshold is None or isinstance(threshold, Decision):
             return threshold
-        if not (isinstance(threshold, str) and threshold == "stored"):
-            return Decision(threshold)
+        if isinstance(threshold, Choice):
+            return threshold.decision
+        minimum = checked("threshold", threshold, THRESHOLD_OR_STORED)
+        if minimum != "stored":
+            return Decision(minimum)
         if self.decision is None:
-            raise InputError(
-                "the model has no threshold",
-                file=self.path,
-                hint="choose one with `choose_threshold`, or set {threshold} to a number instead",
-            )
+            hint = "choose one with `choose_threshold`, or set {threshold} to a number instead"
+            raise InputError("the model has no threshold", file=self.path, hint=hint)
         if settings != self.score or (self.calibration is not None and not calibrated):
-            raise InputError(
-                "the threshold of the model is for its own scores",
-                file=self.path,
-                hint="remove {score} and {score_scale}, or set {threshold} to a number instead",
-            )
+            hint = "remove {score} and {score_scale}, or set {threshold} to a number instead"
+            raise InputError("the threshold of the model is for its own scores", file=self.path, hint=hint)
         return self.decision
 
     def predict_matrix(
@@ -184,6 +188,8 @@ class Predictor(StoredModel):
             found = _batches(self, data, text, cast(ReadingOptions, reading), given.get("threads"))
             none = sp.csr_matrix(np.zeros((0, self.n_features), np.float32))
             rows = sp.vstack([none, *found], format="csr")
+        else:
+            refuse("the data is a matrix", {"text": text})
         labels, scores = self.predict(rows, **given)
         return as_matrix(labels, scores, self.n_labels)
 

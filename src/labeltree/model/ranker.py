@@ -70,10 +70,8 @@ def is_csr_row(X: Any) -> bool:
 def check_width(n_columns: int, n_features: int) -> None:
     """Refuse rows that lack features of the model: they were computed in another way, or are not rows."""
     if n_columns < n_features:
-        raise InputError(
-            f"X has {n_columns:,} columns, but the model has {n_features:,} features",
-            hint="compute the features as for training, or read the file with the model's n_features",
-        )
+        hint = "compute the features as for training, or read the file with the model's n_features"
+        raise InputError(f"X has {n_columns:,} columns, but the model has {n_features:,} features", hint=hint)
 
 
 def named_labels(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +42,7 @@ class StoredModel:
     address : str or None
         Where it was downloaded from.
     holdout : Evaluation or None
-        How good it is on rows that `labeltree.train` held out.
+        How good it is on rows that `labeltree.train` held out; None after `labeltree.load`.
     manifest : dict
         The contents of ``manifest.json``: shapes, settings, versions, files.
     n_features, n_labels, n_instances : int
@@ -92,7 +93,7 @@ class StoredModel:
         self.normalized: bool = manifest["normalized"]
         self.bias: float = manifest["settings"]["bias"]
         self.score = ScoreSettings(**manifest["score"])
-        self.decision = Decision.stored(manifest.get("decision"), thresholds)
+        self._decision = Decision.stored(manifest.get("decision"), thresholds)
         self.calibration = Calibration.stored(manifest.get("calibration"))
         self.row_sketch = RowSketch.stored(manifest.get("row_sketch"))
 
@@ -116,6 +117,11 @@ class StoredModel:
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle keeps: all arrays. The copy is in memory and has no directory."""
         return {**{key: value for key, value in vars(self).items() if key != "_search"}, "path": None}
+
+    @property
+    def decision(self) -> Decision | None:
+        """Which labels to accept; set by `Model.choose_threshold`."""
+        return self._decision
 
     @property
     def bytes(self) -> int:
@@ -164,9 +170,11 @@ class StoredModel:
             part.verify(place, threads_to_use(threads))
 
     def save(
-        self, path: Path | str, *, overwrite: bool = False, extra: Mapping[str, Any] | None = None
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, extra: Mapping[str, Any] | None = None
     ) -> None:
         """Write the model to a directory, which appears once it is complete.
+
+        A model without a directory has this one from then on.
 
         Parameters
         ----------
@@ -177,13 +185,15 @@ class StoredModel:
         extra : mapping, optional
             More entries for the manifest (JSON).
         """
-        path = Path(path)
+        path = Path(limits.checked("path", path, limits.PATH))
         with new_model(path, overwrite) as writer:
             free = free_disk(path.parent)
             if self.bytes > free:
                 what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
                 raise ResourceError(what, file=path.parent, hint="choose another directory")
             write_model(writer, self, StorageSettings(), extra=extra)
+        if self.path is None:
+            self.path, self.manifest = path, read_manifest(path)
 
     def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> StoredModel:
         """Use a decision and a calibration, and store them in the directory of the model, if it has one.
@@ -197,13 +207,12 @@ class StoredModel:
             self.manifest = read_manifest(self.path)
         else:
             self.manifest = decided(self.manifest, decision, calibration)
-        self.decision, self.calibration = decision, calibration
+        self._decision, self.calibration = decision, calibration
         return self
 
     def _check_own(self) -> None:
         """Refuse to change a model that was downloaded: the next download would replace it."""
         if self.address is not None:
             what = "a downloaded model cannot be changed"
-            raise InputError(
-                what, file=self.address, hint="save a copy with `model.save(path)` and load that"
-            )
+            hint = "save a copy with `model.save(path)` and load that"
+            raise InputError(what, file=self.address, hint=hint)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
-from labeltree.base.display import Progress, warn
+from labeltree.base.display import Progress, shown, warn
 from labeltree.base.limits import AUTO, LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
@@ -46,7 +46,7 @@ def train_model(
     overwrite: bool = False,
     resume: bool = False,
     sync: bool = True,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
     notes: dict[str, Any] | None = None,
 ) -> Model:
     """Train every block of a plan and write the model directory.
@@ -76,8 +76,8 @@ def train_model(
         not interrupted. Data, trees and settings must be the same. Otherwise an unfinished run is an error.
     sync : bool, default True
         Wait until data is on disk, so that nothing is lost if the machine fails.
-    progress : callable, optional
-        Called periodically with the fraction of the work that is done.
+    progress : bool, default False
+        Show the progress on standard error or in a notebook.
     notes : dict, optional
         More entries to keep in the manifest (JSON), such as how the trees were built.
 
@@ -92,8 +92,9 @@ def train_model(
     plan = replace(plan, settings=with_costs(plan.settings, dataset.X))
     weights = checked_costs(costs, dataset, plan.settings)
     described = describe_run(dataset, plan.settings, plan.storage, score, notes, costs=weights)
-    with WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync) as work:
-        return train_planned(dataset, plan, work, weights, progress)
+    work = WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync)
+    with work, shown(progress, "training") as done:
+        return train_planned(dataset, plan, work, weights, done)
 
 
 def checked_costs(
@@ -102,18 +103,15 @@ def checked_costs(
     """Return the weight of each instance, or None; refuse values and costs that can overflow."""
     largest = float(np.abs(dataset.X.data).max(initial=0))
     if largest > LARGEST_VALUE:
-        raise InputError(
-            f"X contains a value of magnitude {largest:.2g}, too large to be squared and summed",
-            hint="scale the features, for instance each row to length 1",
-        )
+        what = f"X contains a value of magnitude {largest:.2g}, too large to be squared and summed"
+        raise InputError(what, hint="scale the features, for instance each row to length 1")
     if costs is None:
         return None
     with np.errstate(over="ignore", under="ignore"):
         weights = np.ascontiguousarray(costs, np.float32)
     if not (weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()):
-        raise InputError(
-            f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
-        )
+        what = f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
+        raise InputError(what)
     settings = with_costs(settings, dataset.X, weights)
     assert settings.cost is not None
     assert settings.max_cost is not None
@@ -177,7 +175,7 @@ def describe_run(
         "solver": asdict(with_costs(settings, dataset.X)),
         "weights": asdict(storage),
         "score": score if score == AUTO else asdict(score),
-        "notes": notes or {},
+        "notes": {**(notes or {}), **({"min_label_count": dataset.least_rows} if dataset.n_dropped else {})},
     }
     if n_trees is not None:
         described["trees"] = n_trees

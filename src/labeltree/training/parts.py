@@ -114,11 +114,9 @@ def join_parts(
         missing = _n_missing(work, plan)
         if missing and not (work.is_complete or work.is_published):
             total = sum(len(part.strips) for part in plan.trees)
-            raise InputError(
-                f"{missing:,} of {total:,} strips are not trained yet",
-                file=work.path,
-                hint="run `labeltree fill` again, for these parts or for all",
-            )
+            what = f"{missing:,} of {total:,} strips are not trained yet"
+            hint = "run `labeltree fill` again, for these parts or for all"
+            raise InputError(what, file=work.path, hint=hint)
         return complete_model(mapped_data(work), plan, work, verify=True)
 
 

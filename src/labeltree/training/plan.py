@@ -134,10 +134,8 @@ class Plan:
             raise InputError("the plan was made for data of a different shape", hint="make the plan again")
         rows = dataset.normalize() if self.normalized else dataset
         if rows.normalized != self.normalized:
-            raise InputError(
-                "the rows of the data are scaled, but the plan was made for rows as they were",
-                hint="make the plan again, or train on the data as it was",
-            )
+            what = "the rows of the data are scaled, but the plan was made for rows as they were"
+            raise InputError(what, hint="make the plan again, or train on the data as it was")
         return rows
 
     def files(self) -> dict[str, int]:
@@ -250,11 +248,9 @@ class Plan:
         if self.training_memory_bytes > memory:
             needed = human_bytes(self.training_memory_bytes)
             hint, parameters = self._smaller_in_memory(memory)
-            raise ResourceError(
-                f"training needs {needed} of memory, but only {human_bytes(memory)} can be used",
-                hint=f"{hint}, or raise {{memory_limit}}",
-                parameters={**parameters, "memory_limit": None},
-            )
+            what = f"training needs {needed} of memory, but only {human_bytes(memory)} can be used"
+            hint = f"{hint}, or raise {{memory_limit}}"
+            raise ResourceError(what, hint=hint, parameters={**parameters, "memory_limit": None})
         disk = free_disk(path) + allocated_bytes
         if self.is_exact and self.model_bytes > disk:
             hint, parameters = self._smaller_on_disk(disk)
@@ -328,10 +324,8 @@ def make_plan(
         if tree.n_labels != dataset.n_labels:
             raise InputError(f"the tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}")
         if tree.depth > limits.TREE_DEPTH.most:
-            raise InputError(
-                f"the tree has depth {tree.depth:,}, expected at most {limits.TREE_DEPTH.most:,}",
-                hint="use a smaller {max_depth}",
-            )
+            what = f"the tree has depth {tree.depth:,}, expected at most {limits.TREE_DEPTH.most:,}"
+            raise InputError(what, hint="use a smaller {max_depth}")
         usage = _native.used_features(dataset.native, tree.native, threads)
         parts.append(TreePlan(tree, *usage, settings.bias != 0, storage.codec, dataset.n_features))
     return Plan(

@@ -170,11 +170,8 @@ class WorkDirectory:
         elif not (
             np.array_equal(kept.child_ptr, tree.child_ptr) and np.array_equal(kept.children, tree.children)
         ):
-            raise InputError(
-                f"tree {number} is not that of the unfinished run",
-                file=self.path,
-                hint="use the same tree, or remove the directory to start again",
-            )
+            hint = "use the same tree, or remove the directory to start again"
+            raise InputError(f"tree {number} is not that of the unfinished run", file=self.path, hint=hint)
 
     def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
         """Keep the work of each strip of a tree, which shows the progress of a run."""
@@ -237,15 +234,15 @@ def check_run(model: Path, overwrite: bool, resume: bool) -> None:
         if resume:
             return
         remove_directory(path)
+    if resume and not (overwrite or path.exists()) and (model / MANIFEST).is_file():
+        clean_up(Path(os.path.abspath(model)))
+        what, hint = "the model is complete", "load it, or use {overwrite} to train it again"
+        raise InputError(what, file=model, hint=hint, parameters={"overwrite": True})
     check_target(model, overwrite)
     if path.exists() and not resume:
         os.close(_locked(path, shared=False))  # an error if a process is running
-        raise InputError(
-            "there is an unfinished run",
-            file=path,
-            hint="use {resume} to continue it, or remove the directory to start again",
-            parameters={"resume": True},
-        )
+        hint = "use {resume} to continue it, or remove the directory to start again"
+        raise InputError("there is an unfinished run", file=path, hint=hint, parameters={"resume": True})
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -259,11 +256,9 @@ def read_description(path: Path) -> dict[str, Any]:
         what = f"{_DESCRIPTION} cannot be read ({error})"
         raise InputError(what, file=path, hint="remove the directory and start again") from None
     if version != __version__:
-        raise InputError(
-            f"the run was started with labeltree {version}, this is {__version__}",
-            file=path,
-            hint="continue with the same version, or remove the directory to start again",
-        )
+        what = f"the run was started with labeltree {version}, this is {__version__}"
+        hint = "continue with the same version, or remove the directory to start again"
+        raise InputError(what, file=path, hint=hint)
     return dict(content["described"])
 
 
@@ -317,11 +312,9 @@ def _check_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     for key in {**before, **now}:
         if before.get(key) != now.get(key):
             name = "settings" if key == "notes" else key
-            raise InputError(
-                f"the unfinished run has other {name} ({_difference(before.get(key), now.get(key))})",
-                file=path,
-                hint="continue with the same data and options, or remove the directory to start again",
-            )
+            what = f"the unfinished run has other {name} ({_difference(before.get(key), now.get(key))})"
+            hint = "continue with the same data and options, or remove the directory to start again"
+            raise InputError(what, file=path, hint=hint)
 
 
 def _difference(before: Any, now: Any) -> str:

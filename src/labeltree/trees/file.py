@@ -113,12 +113,8 @@ def read_tree(path: str | os.PathLike[str], *, add_missing: bool = False) -> Tre
         rows = _read_table(name, text, separator)
         return TreeFile(name, "parents", partial(nest_parents, rows), add_missing)
     if ending in (".csv", ".tsv"):
-        raise InputError(
-            f"the header is {shorten(header)}, expected the columns label and parent",
-            file=name,
-            line=1,
-            hint="add a header, or rename a file of clusters to .txt",
-        )
+        what = f"the header is {shorten(header)}, expected the columns label and parent"
+        raise InputError(what, file=name, line=1, hint="add a header, or rename a file of clusters to .txt")
     return TreeFile(name, "clusters", partial(number_clusters, _split_clusters(text)), add_missing)
 
 

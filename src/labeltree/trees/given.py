@@ -75,9 +75,8 @@ def nest_parents(rows: Sequence[Row], numbers: Mapping[str, int]) -> list[Any]:
         other = given.get(row.name)
         if other and other.parent != row.parent:
             both = " and ".join(f"{_quoted(one.parent)} ({one.place})" for one in (other, row))
-            raise InputError(
-                f"{row.name!r} has two parents, {both}", line=row.line, hint="remove one of them"
-            )
+            what, hint = f"{row.name!r} has two parents, {both}", "remove one of them"
+            raise InputError(what, line=row.line, hint=hint)
         given[row.name] = row
         if row.parent is not None:
             given.setdefault(row.parent, None)
@@ -99,11 +98,9 @@ def nest_parents(rows: Sequence[Row], numbers: Mapping[str, int]) -> list[Any]:
         n_empty += not own
     if not content[None]:
         shown = f" ({shorten(', '.join(list(parents)[:3]))})" if parents else ""
-        raise InputError(
-            f"no name in the hierarchy is a label of the data{shown}",
-            line=rows[0].line if rows else None,
-            hint="use the names of the labels as they are in the data",
-        )
+        what = f"no name in the hierarchy is a label of the data{shown}"
+        hint = "use the names of the labels as they are in the data"
+        raise InputError(what, line=rows[0].line if rows else None, hint=hint)
     if n_empty:
         warn(
             f"{n_empty:,} of the {len(parents):,} names in the hierarchy are not labels of the data and have "
@@ -163,11 +160,8 @@ def number_clusters(lines: Sequence[tuple[int, Sequence[str]]], numbers: Mapping
     for line, names in lines:
         unknown = next((name for name in names if name not in numbers), None)
         if unknown is not None:
-            raise InputError(
-                f"{shorten(unknown)} is not a label of the data",
-                line=line,
-                hint="write one cluster of labels per line, or a table with the header label,parent",
-            )
+            hint = "write one cluster of labels per line, or a table with the header label,parent"
+            raise InputError(f"{shorten(unknown)} is not a label of the data", line=line, hint=hint)
     return [[numbers[name] for name in names] for _, names in lines]
 
 
@@ -219,11 +213,8 @@ def make_tree(
         missing_labels = f"{required.size:,} of the {len(numbers):,} labels {are} missing from the tree"
         examples = _examples(numbers, required)
         if not add_missing:
-            raise InputError(
-                f"{missing_labels} ({examples})",
-                hint="add them, or use {add_missing} to put them under a separate node",
-                parameters={"add_missing": True},
-            )
+            hint = "add them, or use {add_missing} to put them under a separate node"
+            raise InputError(f"{missing_labels} ({examples})", hint=hint, parameters={"add_missing": True})
         warn(f"{missing_labels} ({examples}); they are put under a separate child of the root.")
     if missing.size:
         nested.append(missing.tolist())

@@ -93,9 +93,8 @@ class LabelTree:
         if wrong.size:
             label = wrong[0]
             found = "is missing" if labels[label] > label else f"or {labels[label]} occurs twice"
-            raise InputError(
-                f"label {label} {found} in the tree, expected each label from 0 to {labels[-1]} once"
-            )
+            what = f"label {label} {found} in the tree, expected each label from 0 to {labels[-1]} once"
+            raise InputError(what)
         return tree
 
     def __repr__(self) -> str:

@@ -125,7 +125,8 @@ class TuningRows:
             labeled = np.flatnonzero(np.diff(aligned.Y.indptr))
             if labeled.size == 0:
                 raise InputError("the validation data has no labels", hint="use labeled data")
-            check_known(aligned.Y, other, dataset.n_labels, "in the training data")
+            if not dataset.n_dropped:
+                check_known(aligned.Y, other, dataset.n_labels, "in the training data")
             self.train, self.held_out = dataset.take(order), other.take(labeled)
             return
         labeled = order[np.diff(dataset.Y.indptr)[order] > 0]

@@ -75,19 +75,15 @@ def read_settings(path: Path | str) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError("no such file", file=path) from None
     except ValueError as error:
-        raise InputError(
-            f"the settings are not valid JSON ({error})",
-            file=path,
-            hint='write an object such as {"clusters": 50, "cost": 2}',
-        ) from None
+        hint = 'write an object such as {"clusters": 50, "cost": 2}'
+        raise InputError(f"the settings are not valid JSON ({error})", file=path, hint=hint) from None
     if not isinstance(content, dict):
         raise InputError("the settings are not a JSON object", file=path, hint="write the names and values")
     found = {}
     for name, value in content.items():
         if name not in KEYS:
-            raise InputError(
-                f"there is no setting named {name!r}", file=path, hint=f"use only {', '.join(sorted(KEYS))}"
-            )
+            what, hint = f"there is no setting named {name!r}", f"use only {', '.join(sorted(KEYS))}"
+            raise InputError(what, file=path, hint=hint)
         if value is None:
             continue
         try:

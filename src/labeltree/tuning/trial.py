@@ -120,11 +120,9 @@ class TrialJournal:
             if before.get(name) != value:
                 what = name.replace("_", " ")
                 different = f"different {what}" if what.endswith("data") else f"a different {what}"
-                raise InputError(
-                    f"the search in this directory was started with {different}",
-                    file=self._path.parent,
-                    hint="use the same data and options, or another directory",
-                )
+                what = f"the search in this directory was started with {different}"
+                hint = "use the same data and options, or another directory"
+                raise InputError(what, file=self._path.parent, hint=hint)
         if lines[-1]:
             with open(self._path, "rb+") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))

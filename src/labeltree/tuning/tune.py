@@ -139,12 +139,9 @@ def search(
     if out.exists() and not out.is_dir():
         raise InputError("the output is a file, not a directory", file=out, hint="choose another name")
     if not resume and (out / JOURNAL).exists():
-        raise InputError(
-            "there is a search in this directory already",
-            file=out,
-            hint="use {resume} to continue it, or another directory",
-            parameters={"resume": True},
-        )
+        what = "there is a search in this directory already"
+        hint = "use {resume} to continue it, or another directory"
+        raise InputError(what, file=out, hint=hint, parameters={"resume": True})
     rows = TuningRows(source, seed, threads_to_use(threads))
     described = {
         "data": rows.train.fingerprint(),
@@ -173,10 +170,8 @@ def search(
                 directory.rmdir()
         # Name the smallest model that was tried, if all were too large.
         smallest = min(journal.trials, key=lambda trial: trial.model_bytes)
-        raise InputError(
-            f"no settings were found that fit: {smallest.skipped}",
-            hint="use a larger {max_size} or a machine with more memory",
-        )
+        what = f"no settings were found that fit: {smallest.skipped}"
+        raise InputError(what, hint="use a larger {max_size} or a machine with more memory")
     chosen = best_trial(journal.trained, goal.metric)
     settings = {**reading_settings(reading), **rows.settings(chosen.changes)}
     if goal.max_size is not None:

@@ -125,6 +125,8 @@ def compress(
         chosen = next(trial for trial in trials if (trial["weights"], trial["threshold"]) == form)
         figures |= {"out": str(out), "bytes_before": opened.bytes, **chosen}
         figures |= {"model_bytes": directory_bytes(out), "tried": trials}
+        if str(small.decision) != str(opened.decision):
+            printing.note(f"The threshold was chosen again: {small.decision}.")
         if max_loss is not None and chosen["weights"] == "float32":
             points_lost = f"{100 * max_loss:g} points"
             printing.note(f"No smaller form loses at most {points_lost}: all weights are float32.")

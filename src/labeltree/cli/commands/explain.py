@@ -107,10 +107,8 @@ def _read_row(
     from labeltree.model.model import load
 
     if (file is None) == (not given) or (file is None) != (number is None):
-        raise InputError(
-            "expected either a document or a row, or --file with --row",
-            hint="see `labeltree explain --help`",
-        )
+        what = "expected either a document or a row, or --file with --row"
+        raise InputError(what, hint="see `labeltree explain --help`")
     if file is None and reading != Reading(one_based=reading.one_based):
         raise InputError("options for reading a file are given without --file", hint="add --file and --row")
     model = load(path)
@@ -119,10 +117,8 @@ def _read_row(
             printing.Display(quiet=True), None, require_labels=False
         )
         if number >= dataset.n_instances:
-            raise InputError(
-                f"--row is {number}, expected a row from 0 to {dataset.n_instances - 1}",
-                file=display_name(file),
-            )
+            what = f"--row is {number}, expected a row from 0 to {dataset.n_instances - 1}"
+            raise InputError(what, file=display_name(file))
         row = Dataset(dataset.X[number], dataset.Y[number], dataset.label_names, dataset.one_based)
         return model, row, f"{number} of {display_name(file)}"
     text = " ".join(given or [])
@@ -131,10 +127,8 @@ def _read_row(
         X = model.text.transform([text])
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():
-        raise InputError(
-            f"expected index:value pairs on one line, got {_shortened(text)}",
-            hint="write the row as in a LIBSVM file, since the model was not trained on text",
-        )
+        hint = "write the row as in a LIBSVM file, since the model was not trained on text"
+        raise InputError(f"expected index:value pairs on one line, got {_shortened(text)}", hint=hint)
     base = model.one_based if reading.one_based is None else reading.one_based
     row = parse_svm(text, "the given row", one_based=base).widen(model.n_features)
     return model, row, _shortened(text)

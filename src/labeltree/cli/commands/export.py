@@ -140,11 +140,8 @@ def tree(
 def _check_form(out: Path, form: str | None, forms: Sequence[str]) -> None:
     """Refuse the name of a file that does not end in one of the formats."""
     if form not in forms:
-        raise InputError(
-            "the format cannot be detected from the name of the file",
-            file=out,
-            hint=f"end it in {alternatives([f'.{name}' for name in forms])}",
-        )
+        what = "the format cannot be detected from the name of the file"
+        raise InputError(what, file=out, hint=f"end it in {alternatives([f'.{name}' for name in forms])}")
 
 
 def page(

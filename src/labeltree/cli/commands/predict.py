@@ -69,9 +69,8 @@ def predict(
     if output is not None:
         check_output(output, overwrite)
     if id_column is not None and format == "svm" and not display.json:
-        raise InputError(
-            "--format svm has no place for --id-column", hint="use --format tsv, csv or jsonl, or remove it"
-        )
+        what = "--format svm has no place for --id-column"
+        raise InputError(what, hint="use --format tsv, csv or jsonl, or remove it")
     on_terminal = output is None and not display.json and sys.stdout.isatty()
     shown = printing.escaped if on_terminal else str
     display = replace(display, quiet=display.quiet or on_terminal)
