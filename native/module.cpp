@@ -11,6 +11,7 @@ void bind_checksum(nb::module_&);
 void bind_compress(nb::module_&);
 void bind_handles(nb::module_&);
 void bind_held_out(nb::module_&);
+void bind_route(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
 void bind_sparse_check(nb::module_&);
@@ -42,6 +43,7 @@ NB_MODULE(_native, m) {
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
     labeltree::bind_held_out(m);
+    labeltree::bind_route(m);
     labeltree::bind_compress(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);

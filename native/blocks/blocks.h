@@ -50,8 +50,9 @@ struct Blocks {
         return {slice(bytes, weight_ptr[block], weight_ptr[block + 1]), n_features(block)};
     }
 
-    // Checks the sizes of all arrays, so that no block can be read outside of them, and sets block_ptr.
-    void check(const TreeShape& tree, int64_t n_columns) {
+    // Checks the sizes of all arrays, so that no block can be read outside of them, and sets block_ptr. If sparse, only
+    // the blocks of nodes first to last - 1 need to be there.
+    void check(const TreeShape& tree, int64_t n_columns, int64_t first = 0, int64_t last = max_count) {
         const bool sparse = codec == Codec::sparse;
         n_segments = sparse ? labeltree::n_segments(n_columns) : 1;
         block_ptr = first_blocks(tree, codec);
@@ -75,7 +76,8 @@ struct Blocks {
                 require(n_features(b) <= n_columns + !is_scaled(codec),
                         "features has more entries for a node than there are");
                 if (sparse)
-                    require(size >= SparseBlock::head_bytes(n_features(b)) && size <= SparseBlock::max_bytes,
+                    require(u < first || u >= last ||
+                                (size >= SparseBlock::head_bytes(n_features(b)) && size <= SparseBlock::max_bytes),
                             "a sparse block is too short for its rows, or too long");
                 else
                     require(!__builtin_mul_overflow(n_features(b), tree.n_children(u), &expected) && size == expected,

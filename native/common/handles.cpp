@@ -21,6 +21,17 @@ std::span<const T> typed(const AnyArray& array, const char* name) {
     return {static_cast<const T*>(array.data()), array.size()};
 }
 
+void check_foreign_rows(const Training& training) {
+    const auto& [ptr, rows, cost] = training.foreign;
+    require(std::ssize(ptr) == training.tree.shape.n_nodes() + 1, "foreign_ptr must have one entry per node");
+    check_ptr(ptr, rows.size(), "foreign_ptr");
+    check_range(rows, training.data.n_instances(), "foreign_rows");
+    for (int64_t node = 0; node + 1 < std::ssize(ptr); ++node)
+        for (int64_t k = ptr[node] + 1; k < ptr[node + 1]; ++k)
+            require(rows[k - 1] < rows[k], "foreign_rows must increase in each node");
+    require(cost > 0, "foreign_cost must be positive");
+}
+
 }  // namespace
 
 RowsHandle::RowsHandle(In<int64_t> ptr, In<int32_t> index, In<float> value, int64_t n_columns)
@@ -68,14 +79,18 @@ TreeHandle::TreeHandle(In<int64_t> child_ptr, In<int32_t> children, In<int32_t> 
 }
 
 TrainingHandle::TrainingHandle(const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs,
-                               In<double> node_costs, In<double> positive_costs, std::string_view loss,
+                               In<double> node_costs, In<double> positive_costs, std::optional<In<int64_t>> foreign_ptr,
+                               std::optional<In<int32_t>> foreign_rows, double foreign_cost, std::string_view loss,
                                double tolerance, int max_iterations, double bias, uint64_t seed, bool precise)
-    : costs_(std::move(costs)), node_costs_(std::move(node_costs)), positive_costs_(std::move(positive_costs)),
+    : costs_(std::move(costs)), foreign_ptr_(std::move(foreign_ptr)), foreign_rows_(std::move(foreign_rows)),
+      node_costs_(std::move(node_costs)), positive_costs_(std::move(positive_costs)),
       view_{data.view(),
             tree.view(),
             costs_ ? span_of(*costs_) : std::span<const float>{},
             span_of(node_costs_),
             span_of(positive_costs_),
+            {foreign_ptr_ ? span_of(*foreign_ptr_) : std::span<const int64_t>{},
+             foreign_rows_ ? span_of(*foreign_rows_) : std::span<const int32_t>{}, foreign_cost},
             {choose(loss_names, loss, "loss"), 1, 1, tolerance, max_iterations, bias, seed},
             precise},
       mapped_(data.mapped()) {
@@ -90,6 +105,8 @@ TrainingHandle::TrainingHandle(const DataHandle& data, const TreeHandle& tree, s
                 "node_costs and positive_costs must have one entry per node");
         for (const double c : of_nodes) require(c > 0, "node_costs and positive_costs must be positive");
     }
+    require(foreign_ptr_.has_value() == foreign_rows_.has_value(), "foreign_ptr and foreign_rows belong together");
+    if (foreign_ptr_) check_foreign_rows(view_);
 }
 
 TreeBlocks::TreeBlocks(std::string_view codec, In<int64_t> child_ptr, In<int32_t> children, In<int64_t> feature_ptr,
@@ -128,10 +145,12 @@ void bind_handles(nb::module_& m) {
     nb::class_<TrainingHandle>(
         m, "Training", "Data, a tree, and how its classifiers are trained, checked once. The arrays must not change.")
         .def(nb::init<const DataHandle&, const TreeHandle&, std::optional<In<float>>, In<double>, In<double>,
-                      std::string_view, double, int, double, uint64_t, bool>(),
+                      std::optional<In<int64_t>>, std::optional<In<int32_t>>, double, std::string_view, double, int,
+                      double, uint64_t, bool>(),
              nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), "data"_a, "tree"_a, nb::kw_only(),
-             "costs"_a.noconvert().none(), "node_costs"_a.noconvert(), "positive_costs"_a.noconvert(), "loss"_a,
-             "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a, "precise"_a);
+             "costs"_a.noconvert().none(), "node_costs"_a.noconvert(), "positive_costs"_a.noconvert(),
+             "foreign_ptr"_a.noconvert().none() = nb::none(), "foreign_rows"_a.noconvert().none() = nb::none(),
+             "foreign_cost"_a = 1.0, "loss"_a, "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a, "precise"_a);
     nb::class_<TreeBlocks>(m, "TreeBlocks", "A tree and its blocks, as they are stored.")
         // No conversion: that would read and copy a mapped file.
         .def(nb::init<std::string_view, In<int64_t>, In<int32_t>, In<int64_t>, AnyArray, In<int64_t>, In<uint8_t>,

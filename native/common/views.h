@@ -1,8 +1,10 @@
 // The vocabulary of the kernels: views of sparse matrices, label trees and blocks of weights. A view owns no memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace labeltree {
@@ -60,6 +62,14 @@ struct TreeShape {
     int64_t n_children(int64_t node) const { return child_ptr[node + 1] - child_ptr[node]; }
     std::span<const int32_t> children_of(int64_t node) const {
         return slice(children, child_ptr[node], child_ptr[node + 1]);
+    }
+    int64_t n_levels() const {
+        int64_t n = 0;
+        for (int64_t first = 0, last = 1; first < last; ++n) {
+            const auto level = slice(children, child_ptr[std::exchange(first, last)], child_ptr[last]);
+            last += std::count_if(level.begin(), level.end(), [](int32_t child) { return child >= 0; });
+        }
+        return n;
     }
 };
 

@@ -100,10 +100,10 @@ class BeamSearch {
 
     std::tuple<Numpy<int32_t>, Numpy<float>> search(In<int64_t> indptr, In<int32_t> indices, In<float> data,
                                                     int64_t beam, int64_t top, std::string_view score, float scale,
-                                                    int threads) {
+                                                    float path_weight, int threads) {
         // Features that the model does not know are ignored, so any column is valid.
         const SparseRows queries{span_of(indptr), span_of(indices), span_of(data), std::numeric_limits<int64_t>::max()};
-        const SearchSettings settings = checked_settings(beam, top, score, scale);
+        const SearchSettings settings = checked_settings(beam, top, score, scale, path_weight);
         require(threads >= 1, "threads must be at least 1");
         std::vector<int32_t> labels;
         std::vector<float> label_scores;
@@ -125,7 +125,7 @@ class BeamSearch {
     std::optional<std::tuple<NumpyRows<int32_t>, NumpyRows<float>>> search_row(AnyVector indices, AnyVector data,
                                                                                int64_t beam, int64_t top,
                                                                                std::string_view score, float scale,
-                                                                               bool normalized) {
+                                                                               float path_weight, bool normalized) {
         if (indices.dtype() != nb::dtype<int32_t>() || data.dtype() != nb::dtype<float>() ||
             indices.size() != data.size() || !is_contiguous(indices) || !is_contiguous(data))
             return std::nullopt;
@@ -134,7 +134,7 @@ class BeamSearch {
                        {static_cast<const int32_t*>(indices.data()), indices.size()},
                        {static_cast<const float*>(data.data()), data.size()},
                        std::numeric_limits<int64_t>::max()};
-        const SearchSettings settings = checked_settings(beam, top, score, scale);
+        const SearchSettings settings = checked_settings(beam, top, score, scale, path_weight);
         if (!is_sorted_and_finite(row) || (normalized && !has_length(row, forest_.n_features))) return std::nullopt;
         std::vector<float> scaled;
         if (const double square = normalized ? squared_length(row.value) : 1; !is_unit(square)) {
@@ -159,11 +159,13 @@ class BeamSearch {
     }
 
   private:
-    static SearchSettings checked_settings(int64_t beam, int64_t top, std::string_view score, float scale) {
+    static SearchSettings checked_settings(int64_t beam, int64_t top, std::string_view score, float scale,
+                                           float path_weight) {
         require(beam >= 1, "beam must be at least 1");
         require(top >= 1, "top must be at least 1");
         require(scale > 0 && std::isfinite(scale), "scale must be positive and finite");
-        return {beam, top, {choose(score_names, score, "score"), scale}};
+        require(path_weight > 0 && path_weight <= 1, "path_weight must be above 0, and at most 1");
+        return {beam, top, {choose(score_names, score, "score"), scale, path_weight}};
     }
 
     // Starting a thread takes as long as answering a query: only work of several milliseconds is split among threads,
@@ -207,11 +209,11 @@ void bind_beam_search(nb::module_& m) {
              "n_labels"_a, "bias"_a,
              "Check the trees and keep their arrays. Raises ValueError if they do not fit together.")
         .def("search", &BeamSearch::search, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
-             "beam"_a, "top"_a, "score"_a, "scale"_a, "threads"_a,
+             "beam"_a, "top"_a, "score"_a, "scale"_a, "path_weight"_a, "threads"_a,
              "Return the `top` labels of each row, best first, and their scores: flat arrays, padded with -1 and 0.\n"
              "Features from n_features on are ignored.")
         .def("search_row", &BeamSearch::search_row, "indices"_a, "data"_a, "beam"_a, "top"_a, "score"_a, "scale"_a,
-             "normalized"_a,
+             "path_weight"_a, "normalized"_a,
              "The same for a single row, as arrays of shape (1, top). If normalized, it is scaled as by unit_rows.\n"
              "Returns None if the arrays are not contiguous int32 and float32, sorted, in range and finite; if\n"
              "normalized, also if a feature occurs twice or is not below n_features.");

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "common/simd.h"
 
@@ -16,7 +18,8 @@ enum class ScoreName {
 
 struct Score {
     ScoreName name;
-    float scale;  // of the sigmoid
+    float scale;        // of the sigmoid
+    float path_weight;  // gamma: how much the score of the parent counts, at most 1
 };
 
 // log g of a margin: at most 0, and never lower for a larger margin.
@@ -28,6 +31,30 @@ inline float log_g(Score score, float margin) {
     const float missing = std::max(0.0f, 1 - margin);
     return -missing * missing * (score.name == ScoreName::hinge2 ? 1.0f : missing);
 }
+
+// How the scores along a path add up. The log-score of a child is gamma times that of its parent, plus log g of its own
+// margin. The sum of gamma^-d log g over the depths d of a path never grows along it, whatever gamma is, so nodes are
+// compared by it; gamma^d times the sum is the log-score.
+class PathWeights {
+  public:
+    PathWeights() = default;
+    PathWeights(float weight, int64_t n_depths) {
+        for (int64_t d = 0; d < n_depths; ++d) {
+            // In a very deep tree, ancestors that hardly count must not become infinite.
+            const double power = std::max(1e-30, std::pow(static_cast<double>(weight), static_cast<double>(d)));
+            up_.push_back(static_cast<float>(power));
+            down_.push_back(static_cast<float>(1 / power));
+        }
+    }
+
+    float to_score(int64_t depth) const { return up_[depth]; }  // gamma^d
+    float to_sum(int64_t depth) const { return down_[depth]; }  // gamma^-d
+    // Times the sum of a node: no label below it has a better log-score.
+    float to_bound() const { return up_.back(); }
+
+  private:
+    std::vector<float> up_, down_;
+};
 
 inline float score_of(float log_score) {
     return std::clamp(std::exp(log_score), std::numeric_limits<float>::min(), 1.0f);

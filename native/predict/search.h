@@ -44,6 +44,7 @@ class Search {
         labels_.reset(n_queries_, several() ? 0 : top);
         if (several() && std::ssize(pools_) < n_queries_) pools_.resize(n_queries_);
         for (const SearchTree& tree : forest_.trees) {
+            path_ = PathWeights(settings.score.path_weight, tree.n_levels);
             if (is_best_first(tree))
                 search_best_first(tree);
             else
@@ -58,10 +59,10 @@ class Search {
     }
 
   private:
-    // A query at a node, sorted by stage, node, query.
+    // A query at a node, sorted by stage, node, query. The scores of nodes are sums, see PathWeights.
     struct Visit {
         uint64_t key;
-        float log_score;
+        float sum;
         int64_t node() const { return key >> 32 & 0x7fffffff; }
         int64_t query() const { return key & 0xffffffff; }
     };
@@ -109,7 +110,8 @@ class Search {
         const int64_t beam = std::min(settings_.beam, tree.max_width);
         next_.reset(n_queries_, beam);
         for (int64_t q = 0; q < n_queries_; ++q) next_.offer(q, {0, 0, 0});
-        for (;;) {
+        is_best_first_ = false;
+        for (depth_ = 0;; ++depth_) {
             visits_.clear();
             for (int64_t q = 0; q < n_queries_; ++q) {
                 next_.rank(q);
@@ -137,31 +139,30 @@ class Search {
     }
 
     // One query, one tree: always the best open node next, until no label below it can be among the best.
-    // No descendant is better than its ancestor, so when a node is visited every better node of its depth is known:
-    // it is in the beam if it is in its depth's list now. Same labels as level by level, with the fewest visits.
+    // No descendant has a better sum than its ancestor, so when a node is visited every better node of its depth is
+    // known: it is in the beam if it is in its depth's list now. Same labels as level by level, with the fewest visits.
     void search_best_first(const SearchTree& tree) {
         const int64_t beam = std::min(settings_.beam, tree.max_width);
         next_.reset(tree.n_levels, beam);
         open_.assign(1, {{0, 0, 0}, 0});
+        is_best_first_ = true;
         while (!open_.empty() && !is_cancelled()) {
             std::pop_heap(open_.begin(), open_.end(), comes_later);
             const auto [node, depth] = open_.back();
             open_.pop_back();
-            if (node.log_score < labels_.bar(0)) break;
+            if (path_.to_bound() * node.log_score < labels_.bar(0)) break;
             if (next_.sizes[depth] == beam && ranks_before(*next_.begin(depth), node)) continue;  // no longer in it
-            below_ = depth + 1;
+            depth_ = depth;
             const Visit visit{static_cast<uint64_t>(node.id) << 32, node.log_score};
             expand(tree, node.id, {&visit, 1});
         }
-        below_ = 0;
     }
 
     // Offers the children of a node to the queries that visit it.
     void expand(const SearchTree& tree, int64_t node, std::span<const Visit> visits) {
         promising_.clear();
         for (const Visit& visit : visits)
-            // No descendant can have a better log-score than the node.
-            if (several() || visit.log_score >= labels_.bar(visit.query())) promising_.push_back(visit);
+            if (several() || path_.to_bound() * visit.sum >= labels_.bar(visit.query())) promising_.push_back(visit);
         if (promising_.empty() || tree.shape.n_children(node) == 0) return;
         switch (tree.blocks.codec) {
             case Codec::float32: expand_dense<float>(tree, node); break;
@@ -231,15 +232,20 @@ class Search {
     // Offers the leaves, or the nodes, among these children.
     template <bool leaves>
     void offer(BestLists& best, const Visit& visit, float most, std::span<const int32_t> ids, bool mixed) {
-        const int64_t list = leaves || below_ == 0 ? visit.query() : below_;
-        const float bar = leaves || several() ? best.bar(list) : std::max(best.bar(list), labels_.bar(visit.query()));
-        if (visit.log_score + log_g(settings_.score, most) < bar) return;
+        const int64_t below = depth_ + 1, list = leaves || !is_best_first_ ? visit.query() : below;
+        const float bar = best.bar(list), label_bar = leaves || several() ? minus_infinity : labels_.bar(visit.query());
+        const float to_sum = path_.to_sum(depth_), to_score = leaves ? path_.to_score(depth_) : 1;
+        const auto score_at = [&](float margin) {
+            return to_score * (visit.sum + to_sum * log_g(settings_.score, margin));
+        };
+        const auto is_too_low = [&](float score) { return score < bar || path_.to_bound() * score < label_bar; };
+        if (is_too_low(score_at(most))) return;
         const auto is_accepted = [&](size_t c) {
-            const float log_score = visit.log_score + log_g(settings_.score, margins_[c]);
-            const Candidate candidate{log_score, margins_[c], leaves ? ~ids[c] : ids[c]};
-            if (log_score < bar || !best.offer(list, candidate)) return false;
-            if (!leaves && below_ > 0) {
-                open_.push_back({candidate, static_cast<int32_t>(below_)});
+            const float score = score_at(margins_[c]);
+            const Candidate candidate{score, margins_[c], leaves ? ~ids[c] : ids[c]};
+            if (is_too_low(score) || !best.offer(list, candidate)) return false;
+            if (!leaves && is_best_first_) {
+                open_.push_back({candidate, static_cast<int32_t>(below)});
                 std::push_heap(open_.begin(), open_.end(), comes_later);
             }
             return true;
@@ -268,7 +274,8 @@ class Search {
     // With several trees every leaf counts, even with a low score: the mean over the trees decides.
     void pool(const Visit& visit, std::span<const int32_t> ids) {
         float scores[block_children];
-        score_siblings_(margins_, static_cast<int>(ids.size()), visit.log_score, settings_.score, scores);
+        const float parent = path_.to_score(depth_) * visit.sum;
+        score_siblings_(margins_, static_cast<int>(ids.size()), parent, settings_.score, scores);
         auto& into = pools_[visit.query()];
         const size_t size = into.size();
         into.resize(size + ids.size());
@@ -317,7 +324,9 @@ class Search {
     std::vector<float> sums_;                 // by label; all zero between queries
     std::vector<Visit> visits_, promising_;
     std::vector<Open> open_;  // a heap, the next node in front
-    int64_t below_ = 0;       // depth of the children, in best-first search
+    PathWeights path_;        // of the tree that is searched
+    bool is_best_first_ = false;
+    int64_t depth_ = 0;  // of the node that is visited
     static_assert(max_tile_vectors * 8 <= block_children);
     float child_sums_[block_children] = {}, margins_[block_children] = {};
     float left_[block_children];  // margins of children that are yet to be offered

@@ -8,18 +8,15 @@
 #include <numeric>
 #include <string>
 
-#include <sys/stat.h>
-
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "blocks/mapped.h"
-#include "blocks/stored.h"
 #include "common/choices.h"
 #include "common/handles.h"
 #include "predict/best_lists.h"
 #include "train/held_out_node.h"
+#include "train/trained_files.h"
 
 namespace labeltree {
 namespace {
@@ -27,47 +24,8 @@ namespace {
 struct Trial {
     std::span<const int32_t> rows;
     std::vector<Score> scores;
+    std::vector<PathWeights> paths;  // of each score
     int64_t beam, top;
-};
-
-// The blocks of a tree, mapped from the files that they were written to.
-class TrainedFiles {
-  public:
-    TrainedFiles(Blocks given, const ArrayFile& features, const ArrayFile& weights, const TrainingData& data,
-                 const TreeShape& tree)
-        : blocks(std::move(given)), features_(features, checked_bytes(features, blocks.feature_ptr, feature_bytes())),
-          weights_(weights, checked_bytes(weights, blocks.weight_ptr, blocks.weight_bytes())) {
-        const auto n_features = features_.values.size() / static_cast<size_t>(feature_bytes());
-        if (blocks.codec == Codec::sparse)
-            blocks.short_features = {reinterpret_cast<const uint16_t*>(features_.values.data()), n_features};
-        else
-            blocks.features = {reinterpret_cast<const int32_t*>(features_.values.data()), n_features};
-        blocks.bytes = weights_.values;
-        blocks.check(tree, data.n_features());
-    }
-
-    // Call this after reading this many bytes.
-    void done_with(size_t n_feature_bytes, size_t n_weight_bytes) const {
-        features_.done_with(n_feature_bytes);
-        weights_.done_with(n_weight_bytes);
-    }
-
-    Blocks blocks;
-
-  private:
-    int64_t feature_bytes() const { return blocks.codec == Codec::sparse ? 2 : 4; }
-
-    static int64_t checked_bytes(const ArrayFile& file, std::span<const int64_t> ptr, int64_t element_bytes) {
-        require(!ptr.empty() && ptr.back() >= 0, "feature_ptr and weight_ptr must not be empty");
-        struct stat status;
-        if (::fstat(file.descriptor, &status) != 0)
-            throw std::system_error(errno, std::generic_category(), "reading the model back");
-        require(file.start >= 0 && status.st_size >= file.start + element_bytes * ptr.back(),
-                "a file is shorter than its blocks");
-        return element_bytes * ptr.back();
-    }
-
-    mutable MappedArray<uint8_t> features_, weights_;
 };
 
 class HeldOutSearch {
@@ -83,6 +41,7 @@ class HeldOutSearch {
         labels.reset(n_lists, trial_.top);
         beams_.reset(n_lists, trial_.beam);
         for (int64_t list = 0; list < n_lists; ++list) beams_.offer(list, {0, 0, 0});
+        depth_ = 0;
         do {
             next_.reset(n_lists, trial_.beam);
             for (int64_t list = 0; list < n_lists; ++list) beams_.rank(list);
@@ -92,6 +51,7 @@ class HeldOutSearch {
                 if (cancel_) return;
             }
             std::swap(beams_, next_);
+            ++depth_;
         } while (std::any_of(beams_.sizes.begin(), beams_.sizes.end(), [](int32_t size) { return size > 0; }));
     }
 
@@ -125,6 +85,7 @@ class HeldOutSearch {
 
     bool is_trained_on(int64_t q, int64_t node) const {
         if (node == 0) return true;
+        if (trained_.foreign.has(node, trial_.rows[q])) return true;
         const auto& own = own_labels_[q];
         const auto next = std::lower_bound(own.begin(), own.end(), trained_.tree.first[node]);
         return next != own.end() && *next < trained_.tree.last[node];
@@ -141,7 +102,7 @@ class HeldOutSearch {
             const auto begin = std::ssize(visits_);
             for (int64_t list = q * n_scores(); list < (q + 1) * n_scores(); ++list) {
                 for (const Candidate* c = beams_.begin(list); c != beams_.end(list); ++c) {
-                    if (c->log_score < labels.bar(list)) continue;  // no descendant is better
+                    if (trial_.paths[list % n_scores()].to_bound() * c->log_score < labels.bar(list)) continue;
                     const bool trained = is_trained_on(q, c->id);
                     if ((c - beams_.begin(list) < n_best || trained) != first_stage) continue;
                     open_.push_back(*c);
@@ -217,17 +178,16 @@ class HeldOutSearch {
             const int64_t list = visit.row * n_scores() + s;
             for (int64_t k = open_ptr_[list]; k < open_ptr_[list + 1]; ++k) {
                 if (open_[k].id != visit.node) continue;
-                offer(space.leaves, v, open_[k], trial_.scores[s], labels, list);
-                offer(space.nodes, v, open_[k], trial_.scores[s], next_, list);
+                const float to_score = trial_.paths[s].to_score(depth_), to_sum = trial_.paths[s].to_sum(depth_);
+                for (const auto& [children, to, factor] :
+                     {std::tuple(&space.leaves, &labels, to_score), std::tuple(&space.nodes, &next_, 1.0f)})
+                    // They are ranked: if one is rejected, so are those after it.
+                    for (const Candidate* c = children->begin(v); c != children->end(v); ++c) {
+                        const float sum = open_[k].log_score + to_sum * log_g(trial_.scores[s], c->margin);
+                        if (!to->offer(list, {factor * sum, c->margin, c->id})) break;
+                    }
             }
         }
-    }
-
-    // The children are ranked: if one is rejected, so are those after it.
-    static void offer(BestLists& children, int64_t visit, const Candidate& parent, Score score, BestLists& to,
-                      int64_t list) {
-        for (const Candidate* c = children.begin(visit); c != children.end(visit); ++c)
-            if (!to.offer(list, {parent.log_score + log_g(score, c->margin), c->margin, c->id})) return;
     }
 
     const TrainedWith& trained_;
@@ -238,7 +198,8 @@ class HeldOutSearch {
     std::vector<std::unique_ptr<Space>> spaces_;
     std::array<std::mutex, 64> locks_;  // of the lists of rows
     std::vector<std::vector<int32_t>> own_labels_;
-    BestLists beams_, next_;         // of each row and score function
+    BestLists beams_, next_;         // of each row and score function, by the sums of PathWeights
+    int64_t depth_ = 0;              // of the nodes in the beams
     std::vector<int64_t> open_ptr_;  // of each row and score function, the nodes to visit in this stage
     std::vector<Candidate> open_;
     std::vector<Visit> visits_;  // the same of each row with any function, every node once
@@ -250,8 +211,8 @@ void bind_held_out(nb::module_& m) {
     m.def(
         "held_out_rankings",
         [](const TrainingHandle& handle, const BlockFiles& written, In<float> scales, In<float> biases,
-           In<int32_t> rows, const std::vector<std::pair<std::string, float>>& functions, int64_t beam, int64_t top,
-           int64_t max_instances, int threads) {
+           In<int32_t> rows, const std::vector<std::tuple<std::string, float, float>>& functions, int64_t beam,
+           int64_t top, int64_t max_instances, int threads) {
             require(beam >= 1 && top >= 1 && max_instances >= 1 && threads >= 1,
                     "beam, top, max_instances and threads must be at least 1");
             const Training& training = handle.view();
@@ -269,10 +230,12 @@ void bind_held_out(nb::module_& m) {
             blocks.weight_ptr = written.weight_ptr();
             blocks.scales = span_of(scales);
             blocks.biases = span_of(biases);
-            Trial trial{span_of(rows), {}, std::min(beam, shape.n_nodes()), std::min(top, shape.n_labels())};
-            for (const auto& [name, scale] : functions) {
+            Trial trial{span_of(rows), {}, {}, std::min(beam, shape.n_nodes()), std::min(top, shape.n_labels())};
+            for (const auto& [name, scale, path_weight] : functions) {
                 require(scale > 0 && std::isfinite(scale), "scale must be positive and finite");
-                trial.scores.push_back({choose(score_names, name, "score"), scale});
+                require(path_weight > 0 && path_weight <= 1, "path_weight must be above 0, and at most 1");
+                trial.scores.push_back({choose(score_names, name, "score"), scale, path_weight});
+                trial.paths.emplace_back(path_weight, shape.n_levels());
             }
             std::vector<int32_t> labels;
             std::vector<float> label_scores;

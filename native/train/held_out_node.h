@@ -117,6 +117,8 @@ class HeldOutNode {
     // The instances of the node: first those whose curvatures are summed up, then the other visitors, then the rest.
     void gather_instances(int64_t node, std::span<const int32_t> visitors) {
         node_data_.find_instances(trained_.tree, node, instances_);
+        const auto foreign = trained_.foreign.of(node);
+        instances_.insert(instances_.end(), foreign.begin(), foreign.end());
         const int64_t n_instances = std::ssize(instances_);
         n_summed_ = std::min(n_instances, trained_.max_instances);
         if (n_summed_ < n_instances) {
@@ -286,7 +288,8 @@ class HeldOutNode {
     }
 
     Costs costs_of(int32_t instance, int64_t node) const {
-        const double cost = trained_.node_costs[node] * (trained_.costs.empty() ? 1.0 : trained_.costs[instance]);
+        const double cost = trained_.node_costs[node] * (trained_.costs.empty() ? 1.0 : trained_.costs[instance]) *
+                            (trained_.foreign.has(node, instance) ? trained_.foreign.cost : 1.0);
         return {static_cast<float>(cost), static_cast<float>(cost * trained_.positive_costs[node])};
     }
 

@@ -25,6 +25,8 @@ class SortedSet {
         return true;
     }
 
+    bool has(int32_t i) const { return bits_[i >> 6] >> (i & 63) & 1; }
+
     void clear() {
         for (const int32_t w : touched_) bits_[w] = 0;
         touched_.clear();
@@ -83,16 +85,26 @@ class NodeData {
         feature_set_.drain(features);
     }
 
-    // The same, and the number of instances that have each of them: counts[f].
-    void count_features(const std::vector<int32_t>& instances, std::vector<int32_t>& features,
-                        std::vector<int32_t>& counts) {
+    // The same, and the number of instances that have each of them, counts[f], to which foreign rows are added.
+    void count_features(std::span<const int32_t> instances, std::span<const int32_t> foreign,
+                        std::vector<int32_t>& features, std::vector<int32_t>& counts) {
         for_each_feature(instances, [&](int32_t f) { counts[f] = feature_set_.add(f) ? 1 : counts[f] + 1; });
+        for_each_feature(foreign, [&](int32_t f) { counts[f] += feature_set_.has(f); });
         feature_set_.drain(features);
+    }
+
+    // Calls visit(row, used) for foreign rows, where used(f) is whether f is one of these features.
+    template <class Visit>
+    void visit_foreign(std::span<const int32_t> foreign, const std::vector<int32_t>& features, Visit&& visit) {
+        if (foreign.empty()) return;
+        for (const int32_t f : features) feature_set_.add(f);
+        for (const int32_t row : foreign) visit(row, [&](int32_t f) { return feature_set_.has(f); });
+        feature_set_.clear();
     }
 
   private:
     template <class Visit>
-    void for_each_feature(const std::vector<int32_t>& instances, Visit&& visit) const {
+    void for_each_feature(std::span<const int32_t> instances, Visit&& visit) const {
         constexpr size_t ahead = 8;  // instances are anywhere in memory
         for (size_t k = 0; k < instances.size(); ++k) {
             if (k + 2 * ahead < instances.size()) __builtin_prefetch(&data_.x.ptr[instances[k + 2 * ahead]]);

@@ -35,7 +35,8 @@ struct Problem {
     SparseRows x;
     std::span<const float> own_squares;  // of the features that only this instance has; empty: all are in x
     std::span<const float> norms;        // x'x + bias^2
-    std::span<const float> sums;         // of each feature over all instances
+    int64_t n_own;                       // the first instances; those after them are foreign: negative for all siblings
+    std::span<const float> sums;         // of each feature over the own instances
     std::span<const float> costs;        // of each instance, multiplied by settings.cost; empty: all 1
     std::span<const Siblings> positive;  // of each instance
     Siblings used;                       // those that there are

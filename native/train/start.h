@@ -2,9 +2,11 @@
 // sibling have the same value, and all negative ones, too.
 //
 // The two values of a sibling follow from sums over its instances. Compared with a start at zero, a tenth of the visits
-// is saved on sparse data. This is for the squared hinge loss.
+// is saved on sparse data. This is for the squared hinge loss. Foreign instances start at zero, where most of them
+// stay.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -36,7 +38,7 @@ inline std::pair<double, double> start_values(StartSide positive, StartSide nega
 template <int W, class Real>
 LABELTREE_INLINE void start_descent(const Problem& problem, const SolverSettings& settings, Descent<Real>& descent) {
     const SparseRows& x = problem.x;
-    const int64_t n_instances = x.n_rows(), n_rows = x.n_columns + 1;
+    const int64_t n_instances = problem.n_own, n_rows = x.n_columns + 1;
     const auto bias = static_cast<Real>(settings.bias);
     auto own_square = [&](int64_t i) { return problem.own_squares.empty() ? 0.0 : double{problem.own_squares[i]}; };
     auto sum_of = [&](int64_t f) {
@@ -88,6 +90,7 @@ LABELTREE_INLINE void start_descent(const Problem& problem, const SolverSettings
     }
     for (int64_t i = 0; i < n_instances; ++i)
         for (int s = 0; s < W; ++s) descent.alpha[i * W + s] = problem.positive[i] >> s & 1 ? up[s] : down[s];
+    std::fill(descent.alpha + n_instances * W, descent.alpha + x.n_rows() * W, Real{0});
 }
 
 }  // namespace labeltree

@@ -43,10 +43,12 @@ class Strip {
             rows_.clear();  // after an exception, another thread tries again
             costs_.clear();
             space.node.find_instances(training_.tree, node_, instances_);
-            space.node.count_features(instances_, features_, space.local);
+            n_own_ = std::ssize(instances_);
+            const auto foreign = training_.foreign.of(node_);
+            space.node.count_features(instances_, foreign, features_, space.local);
+            instances_.insert(instances_.end(), foreign.begin(), foreign.end());
             copy_rows(space);
-            if (!training_.costs.empty())
-                for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
+            find_costs();
             order_children(cancel);
             weights_.reset(std::ssize(features_) + has_bias_row(), order_, writer_.weight_bytes());
         });
@@ -91,8 +93,15 @@ class Strip {
     bool has_bias() const { return training_.settings.bias != 0; }
     bool has_bias_row() const { return has_bias() && !is_scaled(writer_.codec()); }
 
+    void find_costs() {
+        if (training_.costs.empty() && std::ssize(instances_) == n_own_) return;
+        for (const int32_t i : instances_) costs_.push_back(training_.costs.empty() ? 1 : training_.costs[i]);
+        for (float& cost : std::span(costs_).subspan(n_own_)) cost *= static_cast<float>(training_.foreign.cost);
+    }
+
     // Copies the node's instances. The features that several of them have are numbered from 0. The root uses the data
-    // as it is. Also finds the norms of the instances and the sum of each feature, in order of the instances.
+    // as it is. A foreign instance is copied without features that no own instance has. Also finds the norms of the
+    // instances and the sum of each feature, in order of the instances.
     void copy_rows(Workspace& space) {
         const SparseRows& x = training_.data.x;
         x_ = x;
@@ -110,7 +119,7 @@ class Strip {
         rows_.value.resize(n_shared_entries_);
         own_squares_.resize(instances_.size());
         size_t end = 0;
-        for (size_t r = 0; r < instances_.size(); ++r) {
+        for (int64_t r = 0; r < n_own_; ++r) {
             const auto columns = x.columns(instances_[r]);
             const auto values = x.values(instances_[r]);
             const size_t start = end;
@@ -127,10 +136,24 @@ class Strip {
             }
             own_squares_[r] = static_cast<float>(squares);
             rows_.ptr.push_back(static_cast<int64_t>(end));
-            add_up(static_cast<int64_t>(r), std::span(rows_.index).subspan(start, end - start),
+            add_up(r, std::span(rows_.index).subspan(start, end - start),
                    std::span(rows_.value).subspan(start, end - start), sums);
         }
         sums_.assign(sums.begin(), sums.end());
+        int64_t r = n_own_;
+        space.node.visit_foreign(std::span(instances_).subspan(n_own_), features_, [&](int32_t i, auto&& is_used) {
+            const auto columns = x.columns(i);
+            const auto values = x.values(i);
+            double squares = training_.settings.bias * training_.settings.bias;
+            for (size_t k = 0; k < columns.size(); ++k) {
+                if (!is_used(columns[k])) continue;
+                rows_.index[end] = space.local[columns[k]];
+                rows_.value[end++] = values[k];
+                squares += static_cast<double>(values[k]) * values[k];
+            }
+            rows_.ptr.push_back(static_cast<int64_t>(end));
+            norms_[r++] = static_cast<float>(squares);
+        });
         x_ = rows_.view(n_shared_);
     }
 
@@ -171,7 +194,7 @@ class Strip {
 
     // Bit s of positive[i]: local instance i has a label of the group's sibling s.
     void mark_positives(std::span<const int32_t> group, Workspace& space) const {
-        for (size_t r = 0; r < instances_.size(); ++r) space.local[instances_[r]] = static_cast<int32_t>(r);
+        for (int64_t r = 0; r < n_own_; ++r) space.local[instances_[r]] = static_cast<int32_t>(r);
         space.positive.assign(instances_.size(), 0);
         for (size_t s = 0; s < group.size(); ++s)
             for (const int32_t label : slice(training_.tree.labels, leaf_[group[s]], leaf_[group[s] + 1]))
@@ -188,8 +211,8 @@ class Strip {
     void solve_group(int64_t group, Workspace& space, SolverSpace<Real>& solver, const Cancel& cancel) {
         const auto children = children_of(group);
         mark_positives(children, space);
-        const Problem problem{
-            x_, own_squares_, norms_, sums_, costs_, space.positive, ~Siblings{0} >> (siblings - children.size())};
+        const Problem problem{x_,    own_squares_, norms_,         n_own_,
+                              sums_, costs_,       space.positive, ~Siblings{0} >> (siblings - children.size())};
         const Random random(training_.settings.seed, node_);
         const auto [n_lanes, open] = [&] {
             if constexpr (std::is_same_v<Real, double>)
@@ -272,8 +295,9 @@ class Strip {
     BlockWriter& writer_;
     const int64_t node_, first_child_, n_children_;
     std::once_flag prepared_;
-    std::vector<int32_t> instances_, features_;  // global numbers
-    std::vector<int32_t> place_;                 // of each feature, see number_features
+    std::vector<int32_t> instances_, features_;  // global numbers; foreign instances come after the own ones
+    int64_t n_own_ = 0;
+    std::vector<int32_t> place_;  // of each feature, see number_features
     struct Own {
         int32_t row;
         float value;

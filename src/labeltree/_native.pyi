@@ -68,6 +68,9 @@ class Training:
         costs: NDArray[np.float32] | None,
         node_costs: NDArray[np.float64],
         positive_costs: NDArray[np.float64],
+        foreign_ptr: NDArray[np.int64] | None = None,
+        foreign_rows: NDArray[np.int32] | None = None,
+        foreign_cost: float = 1.0,
         loss: str,
         tolerance: float,
         max_iterations: int,
@@ -184,6 +187,7 @@ class BeamSearch:
         top: int,
         score: str,
         scale: float,
+        path_weight: float,
         threads: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
     def search_row(
@@ -194,6 +198,7 @@ class BeamSearch:
         top: int,
         score: str,
         scale: float,
+        path_weight: float,
         normalized: bool,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None: ...
 
@@ -283,9 +288,22 @@ def held_out_rankings(
     scales: NDArray[np.float32],
     biases: NDArray[np.float32],
     rows: NDArray[np.int32],
-    functions: Sequence[tuple[str, float]],
+    functions: Sequence[tuple[str, float, float]],
     beam: int,
     top: int,
     max_instances: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+def route_rows(
+    training: Training,
+    files: BlockFiles,
+    *,
+    scales: NDArray[np.float32],
+    biases: NDArray[np.float32],
+    first_node: int,
+    ptr: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    log_scores: NDArray[np.float32],
+    n_best: int,
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...

@@ -49,7 +49,14 @@ SOLVER_LIMITS: dict[str, limits.Limit] = {
     "tolerance": limits.TOLERANCE,
     "max_iterations": limits.Whole(1),
     "bias": limits.Number(0.0, limits.LARGEST_VALUE),
+    "hard_negatives": limits.Whole(0),
+    "foreign_cost": limits.Number(1e-6, 1e6),
     "seed": limits.SEED,
+}
+SCORE_LIMITS: dict[str, limits.Limit] = {
+    "function": limits.SCORE,
+    "scale": limits.SCORE_SCALE,
+    "path_weight": limits.PATH_WEIGHT,
 }
 STORAGE_LIMITS: dict[str, limits.Limit] = {
     "weights": limits.Optional(limits.WEIGHTS),
@@ -60,7 +67,7 @@ TRAINING_LIMITS = {**TREE_LIMITS, **SOLVER_LIMITS, **STORAGE_LIMITS}
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How the margin of a child becomes the factor by which its parent's score is multiplied.
+    """How the margin of a child and the score of its parent become its score: a factor times their power.
 
     Parameters
     ----------
@@ -69,13 +76,22 @@ class ScoreSettings:
     scale : float, default 3
         The scale a of the sigmoid; the other functions ignore it. Margins are around -1 and 1: by default,
         their sigmoid covers most of (0, 1).
+    path_weight : float, default 1
+        The power of the parent's score, at most 1 (gamma). With hard negatives, margins near the leaves say
+        more than those above them, and a smaller weight of the path ranks better.
     """
 
     function: str = "sigmoid"
     scale: float = 3.0
+    path_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        limits.check_fields(self, {"function": limits.SCORE, "scale": limits.SCORE_SCALE})
+        limits.check_fields(self, SCORE_LIMITS)
+
+    @property
+    def values(self) -> tuple[str, float, float]:
+        """All fields, as kernels take them."""
+        return self.function, self.scale, self.path_weight
 
     def replace(self, function: str | None, scale: float | None) -> ScoreSettings:
         """Return these settings with another function, another scale, or both; None keeps what it is.
@@ -90,7 +106,7 @@ class ScoreSettings:
         function = function or (self.function if scale is None else ScoreSettings.function)
         if scale is None:
             scale = self.scale if function == self.function else ScoreSettings.scale
-        return ScoreSettings(function, scale)
+        return ScoreSettings(function, scale, self.path_weight)
 
 
 def stored_score(function: str, scale: float | None) -> ScoreSettings | Literal["auto"]:
@@ -198,6 +214,11 @@ class SolverSettings:
         smooth loss are finished by Newton's method, so that practically all converge.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
+    hard_negatives : int, default 0
+        How many of the nodes that score best for an instance train on it as a negative, at each level of the
+        tree (B). They learn to reject what the search sends to them; the size of the model stays the same.
+    foreign_cost : float, default 0.2
+        Factor of the cost of these instances (F).
     seed : int, default 0
         Seed of the order in which instances are visited.
     """
@@ -209,6 +230,8 @@ class SolverSettings:
     tolerance: float = 0.005
     max_iterations: int = 1000
     bias: float = 1.0
+    hard_negatives: int = 0
+    foreign_cost: float = 0.2
     seed: int = 0
 
     def __post_init__(self) -> None:

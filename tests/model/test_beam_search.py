@@ -48,23 +48,25 @@ TIE = {"seed": 10610310, "beam": 2, "score": SIGMOID, "n_trees": 1, "count": 4}
 
 
 @examples(200)
-@example(top=5, scale=3, **TIE)
+@example(top=5, scale=3, path_weight=1, **TIE)
 @given(
     seed=seeds,
     beam=st.integers(1, 12) | st.just(1000),
     top=st.sampled_from([1, 5, 200]),
     score=st.sampled_from([SIGMOID, SQUARED, CUBED]),
     scale=st.sampled_from([0.25, 1, 3, 7.3, 100]),
+    path_weight=st.sampled_from([1, 0.75, 0.25]),
     n_trees=st.integers(1, 3),
     count=st.sampled_from([4, 12]),
 )
-def test_equals_twin(seed, beam, top, score, scale, n_trees, count):
+def test_equals_twin(seed, beam, top, score, scale, path_weight, n_trees, count):
     model = make_model(seed, n_trees=n_trees)
     rows = make_rows(seed, model, count)
-    got = search(model, rows, beam=beam, top=top, score=score, scale=scale)
+    got = search(model, rows, beam=beam, top=top, score=score, scale=scale, path_weight=path_weight)
     if (beam, top) == (1000, 200):
         assert np.all(np.sort(got[0], axis=1)[:, -model[2] :] == np.arange(model[2]))
-    assert_agrees(got, twin(model, rows, None if beam == 1000 else beam, score, scale), top, n_trees)
+    found = twin(model, rows, None if beam == 1000 else beam, score, scale, path_weight=path_weight)
+    assert_agrees(got, found, top, n_trees)
 
 
 def doubts(seed, beam, score, n_trees, count):
@@ -85,12 +87,18 @@ def test_rounding_rarely_decides():
 
 
 @examples(30)
-@given(seed=seeds, score=st.sampled_from([SIGMOID, SQUARED, CUBED]), n_trees=st.integers(1, 2))
-def test_neither_threads_nor_batches_change_a_bit(seed, score, n_trees):
+@given(
+    seed=seeds,
+    score=st.sampled_from([SIGMOID, SQUARED, CUBED]),
+    path_weight=st.sampled_from([1, 0.5]),
+    n_trees=st.integers(1, 2),
+)
+def test_neither_threads_nor_batches_change_a_bit(seed, score, path_weight, n_trees):
     model = make_model(seed, n_trees=n_trees, n_labels=120)
     rows = make_rows(seed, model, 3000)
-    one, three = (search(model, rows, beam=4, score=score, threads=threads) for threads in (1, 3))
-    alone = [search(model, rows[i : i + 1], beam=4, score=score) for i in range(0, 3000, 50)]
+    same = {"beam": 4, "score": score, "path_weight": path_weight}
+    one, three = (search(model, rows, threads=threads, **same) for threads in (1, 3))
+    alone = [search(model, rows[i : i + 1], **same) for i in range(0, 3000, 50)]
     for k in range(2):
         assert one[k].tobytes() == three[k].tobytes()
         assert one[k][::50].tobytes() == np.concatenate([a[k] for a in alone]).tobytes()
@@ -196,7 +204,7 @@ def test_an_interrupt_stops_the_search():
     with ctrl_c() as send:
         send()
         with pytest.raises(KeyboardInterrupt):
-            kernel.search(*queries, 10, 1, SIGMOID, 3, 1)
+            kernel.search(*queries, 10, 1, SIGMOID, 3, 1, 1)
 
 
 def searches():
@@ -340,11 +348,13 @@ def test_refuses_wrong_types():
         ({"scale": 0.0}, "scale must be positive"),
         ({"scale": float("inf")}, "scale must be positive"),
         ({"scale": float("nan")}, "scale must be positive"),
+        ({"path_weight": 0.0}, "path_weight must be above 0"),
+        ({"path_weight": 1.5}, "path_weight must be above 0"),
         ({"threads": 0}, "threads"),
     ],
 )
 def test_refuses_bad_queries(arguments, message):
     good = dict(zip(("indptr", "indices", "data"), csr([ONE]), strict=True))
-    good |= {"beam": 10, "top": 5, "score": SIGMOID, "scale": 3.0, "threads": 1}
+    good |= {"beam": 10, "top": 5, "score": SIGMOID, "scale": 3.0, "path_weight": 1.0, "threads": 1}
     with pytest.raises(ValueError, match=message):
         BeamSearch(*kernel_arguments(tiny_model([1.0, 2.0]))).search(**good | arguments)

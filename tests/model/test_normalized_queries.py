@@ -49,7 +49,7 @@ def test_a_single_row_gives_the_bits_of_a_batch(model, dense):
     labels, scores = model.predict(X, top=12, beam=100)
     for number in range(3):
         row = X[number]
-        found = model._search.search.search_row(row.indices, row.data, 100, 12, "sigmoid", 3.0, True)
+        found = model._search.search.search_row(row.indices, row.data, 100, 12, "sigmoid", 3.0, 1.0, True)
         twice, options = sp.vstack([row, row], "csr"), {"score": "sigmoid", "score_scale": 3}
         expected = model.predict(twice, top=12, beam=100, **options)
         assert same(found, [part[:1] for part in expected])
@@ -59,7 +59,7 @@ def test_a_single_row_gives_the_bits_of_a_batch(model, dense):
 def test_the_kernel_leaves_repeated_and_unknown_features_to_the_batch(model):
     search = model._search.search.search_row
     for indices, expected in (([3, 4], True), ([3, 3], False), ([4, 3], False), ([3, 30], False)):
-        arguments = np.array(indices, np.int32), np.ones(2, np.float32), 10, 3, "sigmoid", 3.0
+        arguments = np.array(indices, np.int32), np.ones(2, np.float32), 10, 3, "sigmoid", 3.0, 1.0
         assert (search(*arguments, True) is not None) == expected
         assert (search(*arguments, False) is not None) == (indices != [4, 3])
 

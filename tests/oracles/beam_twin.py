@@ -71,7 +71,7 @@ def is_before(one, other, surely):
     return gap > error if surely else gap >= -error
 
 
-def twin_tree(tree, x, beam, score, keep, scale=3, n_more=0):
+def twin_tree(tree, x, beam, score, keep, scale=3, n_more=0, path_weight=1.0):
     """Every label that a dense query reaches, or may reach, with this beam.
 
     A margin is rounded once per feature and product, and `n_more` times.
@@ -88,8 +88,9 @@ def twin_tree(tree, x, beam, score, keep, scale=3, n_more=0):
             margins = x[known] @ block
             n_rounded = np.count_nonzero(x[known]) + n_more
             rounded = EPSILON * n_rounded * (np.abs(x[known]) @ np.abs(block))
-            totals = at.minus_log_score - log_g(score, margins, scale)
-            errors = at.error + log_g_error(score, margins, rounded, scale) + EPSILON * totals
+            totals = path_weight * at.minus_log_score - log_g(score, margins, scale)
+            errors = path_weight * at.error + log_g_error(score, margins, rounded, scale)
+            errors += (1 if path_weight == 1 else 6) * EPSILON * totals
             for k, kid in enumerate(kids.tolist()):
                 if score != SIGMOID and margins[k] - rounded[k] >= 1:
                     terms = at.terms  # log g is 0
@@ -114,13 +115,14 @@ def score_of(at):
     return min(1.0, max(TINY, np.exp(-at.minus_log_score)))
 
 
-def twin(model, rows, beam, score, scale=3, n_more=0):
+def twin(model, rows, beam, score, scale=3, n_more=0, path_weight=1.0):
     """For each row and label the `Reached` of the trees that reach it; beam=None is exhaustive."""
     found = []
     for row in rows:
         by_label = {}
         for tree in model[0]:
-            reached = twin_tree(tree, dense(model, row), beam, score, keep_within_error, scale, n_more)
+            options = scale, n_more, path_weight
+            reached = twin_tree(tree, dense(model, row), beam, score, keep_within_error, *options)
             for at in reached:
                 by_label.setdefault(at.id, []).append(at)
         found.append(by_label)
@@ -283,8 +285,9 @@ def kernel_arguments(model):
     return [tree_blocks(arrays) for arrays in model[0]], *model[1:]
 
 
-def search(model, rows, *, beam=10, top=5, score=SIGMOID, scale=3, threads=1):
-    labels, scores = BeamSearch(*kernel_arguments(model)).search(*csr(rows), beam, top, score, scale, threads)
+def search(model, rows, *, beam=10, top=5, score=SIGMOID, scale=3, path_weight=1.0, threads=1):
+    kernel, options = BeamSearch(*kernel_arguments(model)), (beam, top, score, scale, path_weight, threads)
+    labels, scores = kernel.search(*csr(rows), *options)
     assert labels.dtype == np.int32
     assert scores.dtype == np.float32
     return labels.reshape(-1, top), scores.reshape(-1, top)

@@ -52,7 +52,7 @@ def rankings(data, plan, model, rows, functions, *, costs=None, top=None, **chan
             scales=stored.scales,
             biases=stored.biases,
             rows=np.asarray(rows, np.int32),
-            functions=functions,
+            functions=[(*each, 1.0)[:3] for each in functions],
             top=top,
             **limits,
         )

@@ -269,6 +269,7 @@ SCORE = OneOf(_native.SCORES)
 AUTO: Final = "auto"  # chosen when the model is trained
 STORED_SCORE = OneOf((AUTO, *_native.SCORES))
 SCORE_SCALE = Number(0.001, 1000.0)
+PATH_WEIGHT = Number(0.05, 1.0)
 WORDS = Whole(0)
 
 # The map of a tree: levels below a node, and boxes.

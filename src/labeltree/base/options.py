@@ -75,6 +75,8 @@ class ModelOptions(TypedDict, total=False):
     tolerance: float
     max_iterations: int
     bias: float
+    hard_negatives: int
+    foreign_cost: float
     weights: Literal["float32", "float16", "int8"] | None
     prune: float | None
     score: Literal["auto", "sigmoid", "hinge2", "hinge3"]

@@ -60,6 +60,8 @@ class Training:
     tolerance: float = SolverSettings.tolerance
     max_iterations: int = SolverSettings.max_iterations
     bias: float = SolverSettings.bias
+    hard_negatives: int = SolverSettings.hard_negatives
+    foreign_cost: float = SolverSettings.foreign_cost
     normalize: bool = True
     score: Annotated[str, limits.STORED_SCORE] = AUTO
     score_scale: Annotated[float | None, limits.SCORE_SCALE] = None

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labeltree.base.display import Progress, Stage, ignore, silent
+from labeltree.base.display import Progress, Stage, ignore, part_of, silent
 from labeltree.base.extras import optional
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
@@ -92,7 +92,11 @@ def train_on_cluster(
         with stage("train", what) as progress:
             amount = sum(int(tree.work.sum()) for tree in strips)
             n_parts = choose_parts(sum(of_workers.values()), sum(map(len, strips)), amount)
-            fill_on_cluster(client, work, n_parts, sync=sync, progress=progress)
+            # With hard negatives, a level can be trained when all parts have trained the one above it.
+            n_rounds = plan.depth if plan.settings.hard_negatives else 1
+            for number in range(n_rounds):
+                done = part_of(progress, number, n_rounds)
+                fill_on_cluster(client, work, n_parts, sync=sync, progress=done)
         with stage("join", "joining"):
             return plan, join_parts(work, path, overwrite=overwrite, threads=threads, sync=sync)
     except KeyboardInterrupt:

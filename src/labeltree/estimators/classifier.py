@@ -65,6 +65,10 @@ class LabelTreeClassifier(TreePredictor):
         Maximum number of passes over the instances of a node.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
+    hard_negatives : int, default 0
+        How many of the best nodes of an instance train on it as a negative, at each depth.
+    foreign_cost : float, default 0.2
+        Factor of the cost of these instances.
     normalize : bool, default True
         Scale every row of X to length 1, in ``fit`` and in predictions.
     weights : {"float32", "float16", "int8"}, optional
@@ -144,6 +148,8 @@ class LabelTreeClassifier(TreePredictor):
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,
         bias: float = SolverSettings.bias,
+        hard_negatives: int = SolverSettings.hard_negatives,
+        foreign_cost: float = SolverSettings.foreign_cost,
         normalize: bool = True,
         weights: str | None = StorageSettings.weights,
         prune: float | None = StorageSettings.prune,

@@ -166,7 +166,7 @@ def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score:
     if model.text is not None and not queries.arrays[1].size:
         return set()  # no label is predicted for a document without known words
     search = _native.BeamSearch([model.trees[tree].native], model.n_features, model.n_labels, model.bias)
-    labels, _ = search.search(*queries.arrays, beam, model.n_labels, score.function, score.scale, 1)
+    labels, _ = search.search(*queries.arrays, beam, model.n_labels, *score.values, 1)
     return set(labels[labels >= 0].tolist())
 
 
@@ -212,7 +212,7 @@ class _Paths:
             Child.make(self.model, tree, node, column),
             margin,
             factor,
-            parent_score * factor,
+            parent_score**self.score.path_weight * factor,
             supporting,
             opposing,
             float(products[-1]),

@@ -21,7 +21,7 @@ from labeltree.evaluation.accepted import DECISION_LIMITS
 from labeltree.evaluation.calibration import CALIBRATION_LIMITS, Calibration
 from labeltree.evaluation.sketch import SKETCH_LIMITS
 from labeltree.model import layout
-from labeltree.settings import SOLVER_LIMITS, StorageSettings
+from labeltree.settings import SCORE_LIMITS, SOLVER_LIMITS, StorageSettings
 
 FORMAT = "labeltree model"
 FORMAT_VERSION = 1
@@ -74,6 +74,15 @@ _ESTIMATOR = {
     "feature_names": Optional(Value("a list of strings", _strings)),
     "given_tree": limits.FLAG,
 }
+# Older models do not have these.
+_LATER = ("hard_negatives", "foreign_cost", "path_weight")
+
+
+def _entries(all_limits: Mapping[str, Any], is_closed: bool = True) -> _Entries:
+    later = {name: limit for name, limit in all_limits.items() if name in _LATER}
+    return _Entries({n: limit for n, limit in all_limits.items() if n not in later}, later, is_closed)
+
+
 # Further entries, which `Model.save` can add, may contain anything.
 _MANIFEST = _Entries(
     {
@@ -86,8 +95,8 @@ _MANIFEST = _Entries(
         "codec": OneOf(layout.CODECS),
         "trees": _LIST,
         "weights": _TOTAL,
-        "settings": _Entries({**SOLVER_LIMITS, "cost": limits.COST}, is_closed=False),
-        "score": _Entries({"function": limits.SCORE, "scale": limits.SCORE_SCALE}),
+        "settings": _entries({**SOLVER_LIMITS, "cost": limits.COST}, is_closed=False),
+        "score": _entries(SCORE_LIMITS),
         "not_converged": _TOTAL,
         "notes": _OBJECT,
         "files": _OBJECT,

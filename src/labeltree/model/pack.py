@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -118,6 +119,31 @@ def reserve_blocks(writer: ModelWriter, folder: str, layout: Layout) -> Iterator
             else:
                 found.append(stack.enter_context(writer.reserve(f"{folder}/{name}", files[name])))
         yield BlockFiles(*found[0], *found[1])
+
+
+@contextmanager
+def readable_blocks(
+    folder: Path, layout: Layout, written: WrittenBlocks, files: BlockFiles
+) -> Iterator[TrainedBlocks]:
+    """Give access to the blocks that are written so far; sparse ones are copied to temporary files."""
+    if layout.codec != SPARSE:
+        places = files.native(layout.codec, layout.feature_ptr, layout.weight_ptr)
+        yield TrainedBlocks(places, written.scales, written.biases)
+        return
+    n_ids = written.segment_rows.reshape(written.n_bytes.size, -1).sum(axis=1)
+    with ExitStack() as stack:
+        copies: list[int] = []
+        for handle, ptr, sizes in (
+            (files.feature_file, 2 * layout.feature_ptr, 2 * n_ids),
+            (files.weight_file, layout.weight_ptr, written.n_bytes),
+        ):
+            copy = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+            for block in np.flatnonzero(sizes):
+                for piece in _pieces(handle, int(ptr[block]), int(ptr[block] + sizes[block])):
+                    copy.write(piece)
+            copy.flush()
+            copies.append(copy.fileno())
+        yield TrainedBlocks.of(SPARSE, written, BlockFiles(copies[0], 0, copies[1], 0))
 
 
 @contextmanager

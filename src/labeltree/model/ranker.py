@@ -114,9 +114,7 @@ class Ranker(NamedTuple):
         """Return the best labels of each row, and their scores before calibration."""
         if is_csr_row(X):
             check_width(X.shape[1], self.n_features)
-            found = self.search.search_row(
-                X.indices, X.data, beam, top, settings.function, settings.scale, self.normalized
-            )
+            found = self.search.search_row(X.indices, X.data, beam, top, *settings.values, self.normalized)
             if found is not None:
                 self._warn_of_features(X.shape[1])
                 if self.is_text and X.data.size == 0:
@@ -130,9 +128,7 @@ class Ranker(NamedTuple):
             queries = unit_queries(queries, self.n_features)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
-        labels, scores = self.search.search(
-            *queries.arrays, beam, top, settings.function, settings.scale, workers
-        )
+        labels, scores = self.search.search(*queries.arrays, beam, top, *settings.values, workers)
         labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
         if self.is_text:
             unknown = np.diff(queries.arrays[0]) == 0

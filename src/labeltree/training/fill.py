@@ -31,6 +31,7 @@ from labeltree.model.writer import ModelWriter
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.default_cost import with_costs
 from labeltree.training.plan import Plan
+from labeltree.training.routing import Routing
 from labeltree.training.score import HeldOut, choose_decision, choose_score
 from labeltree.training.tree_plan import shares
 from labeltree.training.work import WorkDirectory
@@ -197,8 +198,15 @@ def fill_blocks(
     amounts = [part.strips.work for part in plan.trees]
     for t, amount in enumerate(amounts):
         work.keep_amounts(t, amount)
-    ends = np.cumsum([amount.size for amount in amounts])
-    mine = np.split(shares(np.concatenate(amounts), n_shares) == number, ends[:-1])
+    routings = [Routing(dataset, plan, t, work, costs) for t in range(len(plan.trees))]
+    mine = [np.zeros(amount.size, bool) for amount in amounts]
+    # The stages follow each other, so each is divided; what is trained at once in all trees counts together.
+    for level in range(max(len(routing.stages) for routing in routings)):
+        parts = [(t, each.stages[level]) for t, each in enumerate(routings) if level < len(each.stages)]
+        chosen = shares(np.concatenate([amounts[t][strips] for t, strips in parts]), n_shares) == number
+        ends = np.cumsum([np.count_nonzero(strips) for _, strips in parts])
+        for (t, strips), is_mine in zip(parts, np.split(chosen, ends[:-1]), strict=True):
+            mine[t][strips] = is_mine
     total = float(sum(amount[own].sum() for amount, own in zip(amounts, mine, strict=True))) or 1.0
     done = 0.0
     with ExitStack() as stack:
@@ -211,12 +219,15 @@ def fill_blocks(
             known = work.records.setdefault(t, {})
             is_missing = np.array([n not in known for n in range(own.size)], bool) & own
             done += float(amount[own & ~is_missing].sum()) / total
-            missing = np.flatnonzero(is_missing)
-            left = float(amount[missing].sum()) / total
-            if missing.size:
-                stage = _scaled(progress, done, left)
-                _train_strips(dataset, plan, t, files[t], costs, missing, work, stage)
-            done += left
+            for level, strips in enumerate(routings[t].stages):
+                if not routings[t].route(level, files[t]):
+                    break  # other processes have yet to train the level above
+                missing = np.flatnonzero(is_missing & strips)
+                left = float(amount[missing].sum()) / total
+                if missing.size:
+                    stage = _scaled(progress, done, left)
+                    _train_strips(plan, t, routings[t], files[t], missing, work, stage)
+                done += left
 
 
 def _scaled(progress: Progress | None, start: float, share: float) -> Progress | None:
@@ -241,11 +252,17 @@ def complete_model(
         writer.adopt_common()
         n_not_converged = n_stored = 0
         blocks: list[TrainedBlocks] = []
+        trainings: list[_native.Training] = []
         with ExitStack() as stack:
             for t, part in enumerate(plan.trees):
                 folder = f"tree-{t}"
                 files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
-                written, not_converged = part.strips.gather(work.records[t], files)
+                routing = Routing(dataset, plan, t, work, costs)
+                for level in range(len(routing.stages)):
+                    routing.route(level, None)
+                trainings.append(routing.training()[0])
+                written, not_converged = part.strips.gather(work.records[t])
+                files.add_checksums(part.layout, written)
                 # From now on, it only matters that the records exist.
                 work.records[t] = dict.fromkeys(work.records[t], b"")
                 n_not_converged += not_converged
@@ -253,7 +270,7 @@ def complete_model(
                 write_small(writer, folder, part.tree, part.codec, written)
                 packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
                 blocks.append(TrainedBlocks.of(part.codec, written, packed))
-            held_out = HeldOut(dataset, plan, blocks, costs)
+            held_out = HeldOut(dataset, plan, blocks, trainings)
             score = work.described["score"]
             chosen = choose_score(held_out) if score == AUTO else ScoreSettings(**score)
             decision = choose_decision(held_out, chosen)
@@ -284,17 +301,17 @@ def complete_model(
 
 
 def _train_strips(
-    dataset: Dataset,
     plan: Plan,
     number: int,
+    routing: Routing,
     files: BlockFiles,
-    costs: NDArray[np.float32] | None,
     missing: NDArray[np.int64],
     work: WorkDirectory,
     progress: Progress | None,
 ) -> None:
     """Train some strips of a tree and record them."""
     part, finished = plan.trees[number], _native.FinishedStrips()
+    training, n_nonzeros = routing.training()
     with work.journal.recording(
         number, finished, (files.feature_file, files.weight_file), work.records[number]
     ) as check:
@@ -306,10 +323,10 @@ def _train_strips(
 
         try:
             _native.train_strips(
-                plan.training(number, dataset, costs),
+                training,
                 files.native(part.codec, part.layout.feature_ptr, part.layout.weight_ptr),
                 threshold=float32_threshold(plan.storage.prune or 0.0),
-                n_nonzeros=part.nonzeros,
+                n_nonzeros=n_nonzeros,
                 strip_bytes=part.strips.strip_bytes,
                 strips=missing,
                 finished=finished,

@@ -173,6 +173,7 @@ def _plan(work: WorkDirectory, threads: int | None) -> Plan:
         n_instances=described["data"]["instances"],
         n_features=n_features,
         n_labels=described["data"]["labels"],
+        n_pairs=np.load(work.path / "data" / "y_index.npy", mmap_mode="r", allow_pickle=False).size,
         data_bytes=sum(file.stat().st_size for file in (work.path / "data").iterdir()),
         threads=threads_to_use(threads),
         normalized=described["data"]["normalized"],

@@ -49,6 +49,8 @@ class Plan:
         How their weights are to be stored.
     n_instances, n_features, n_labels : int
         Shape of the training data.
+    n_pairs : int
+        Labels of all instances.
     data_bytes : int
         Memory that the training data takes.
     threads : int
@@ -66,6 +68,7 @@ class Plan:
     n_instances: int
     n_features: int
     n_labels: int
+    n_pairs: int
     data_bytes: int
     threads: int
     label_names: tuple[str, ...] | None = None
@@ -105,7 +108,11 @@ class Plan:
         return sum(part.n_weights for part in self.trees)
 
     def training(
-        self, number: int, dataset: Dataset, costs: NDArray[np.float32] | None = None
+        self,
+        number: int,
+        dataset: Dataset,
+        costs: NDArray[np.float32] | None = None,
+        foreign: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
     ) -> _native.Training:
         """Return how the classifiers of a tree are trained; ``costs`` has the weight of each instance."""
         part, settings = self.trees[number], self.settings
@@ -116,6 +123,9 @@ class Plan:
             costs=costs,
             node_costs=node_costs(settings, counts),
             positive_costs=positive_costs(settings, part.tree.node_depth),
+            foreign_ptr=None if foreign is None else foreign[0],
+            foreign_rows=None if foreign is None else foreign[1],
+            foreign_cost=settings.foreign_cost,
             loss=settings.loss,
             tolerance=settings.tolerance,
             max_iterations=settings.max_iterations,
@@ -194,14 +204,24 @@ class Plan:
     @property
     def training_memory_bytes(self) -> int:
         """Memory needed to build the trees and train them, including the data and the interpreter."""
+        hard = self.settings.hard_negatives
         building = max(part.building_bytes(self.threads) for part in self.trees)
-        training = max(part.training_bytes(self.threads, self.settings.precise) for part in self.trees)
+        training = max(part.training_bytes(self.threads, self.settings.precise, hard) for part in self.trees)
         labels = LABEL_BYTES * self.n_labels
         ranked = [
             bytes_ * min(self.n_instances, n) for bytes_, n in zip(TRIAL_ROW_BYTES, TRIAL_ROWS, strict=True)
         ]
         trial = max(ranked) if self.depth > 1 else 0
-        return INTERPRETER_BYTES + self.data_bytes + labels + max(building, training, trial)
+        # The places of the labels of all rows, while they are routed, and the rows of all trees in the end.
+        routing = (4 * self.n_pairs if hard else 0) + sum(part.routing_bytes(hard) for part in self.trees)
+        most = max(building, max(training, trial) + routing)
+        return INTERPRETER_BYTES + self.data_bytes + labels + most
+
+    @property
+    def foreign_work(self) -> float:
+        """How many times the multiply-adds of a pass hard negatives need at most, besides these."""
+        more = sum(part.foreign_multiply_adds(self.settings.hard_negatives) for part in self.trees)
+        return more / max(1, sum(part.multiply_adds for part in self.trees))
 
     def to_dict(self, path: Path | str = ".") -> dict[str, Any]:
         """Return every figure of the plan, with the available memory and the free disk space at ``path``.
@@ -228,6 +248,7 @@ class Plan:
             "ratio": self.ratio,
             "alpha": [row["alpha"] for row in depths[1:]],
             "depths": depths,
+            "foreign_work": self.foreign_work,
             "training_memory_bytes": self.training_memory_bytes,
             "available_memory_bytes": usable_memory(),
             "free_disk_bytes": free_disk(path),
@@ -251,7 +272,9 @@ class Plan:
             what = f"training needs {needed} of memory, but only {human_bytes(memory)} can be used"
             hint = f"{hint}, or raise {{memory_limit}}"
             raise ResourceError(what, hint=hint, parameters={**parameters, "memory_limit": None})
-        disk = free_disk(path) + allocated_bytes
+        # The work directory keeps which rows visit which nodes.
+        visits = 8 * sum(sum(part.visits(self.settings.hard_negatives)) for part in self.trees)
+        disk = max(0, free_disk(path) + allocated_bytes - visits)
         if self.is_exact and self.model_bytes > disk:
             hint, parameters = self._smaller_on_disk(disk)
             raise ResourceError(
@@ -335,6 +358,7 @@ def make_plan(
         n_instances=dataset.n_instances,
         n_features=dataset.n_features,
         n_labels=dataset.n_labels,
+        n_pairs=dataset.Y.nnz,
         data_bytes=dataset.bytes,
         threads=threads,
         label_names=dataset.label_names,

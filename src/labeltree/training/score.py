@@ -29,6 +29,12 @@ CANDIDATES = (
     ScoreSettings("hinge2"),
     ScoreSettings("hinge3"),
 )
+# The same with hard negatives: margins near the leaves then say more than those above them.
+HARD_CANDIDATES = tuple(
+    ScoreSettings(function, path_weight=weight)
+    for function, weights in (("hinge3", (0.75, 1.0, 0.5, 0.35, 0.25)), ("sigmoid", (0.75, 0.5, 0.35)))
+    for weight in weights
+)
 # Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
 ROUNDS = ((TRIAL_ROWS[0], 2.0), (TRIAL_ROWS[1], 3.0))
 # With fewer rows, the choice would be random.
@@ -55,15 +61,19 @@ class HeldOut:
     Labels are ranked by margins without the effect of the row itself: if the row is removed from the training
     data of a node, one step of Newton's method, with the diagonal of the Hessian, changes its margins there.
 
-    Its ``rows`` are those with labels in random order, as many as can be ranked with these trees. ``costs``
-    is the weight of each instance in training.
+    Its ``rows`` are those with labels in random order, as many as can be ranked with these trees.
+    ``trainings`` is how each tree was trained.
     """
 
     def __init__(
-        self, dataset: Dataset, plan: Plan, blocks: Sequence[TrainedBlocks], costs: NDArray[np.float32] | None
+        self,
+        dataset: Dataset,
+        plan: Plan,
+        blocks: Sequence[TrainedBlocks],
+        trainings: Sequence[_native.Training],
     ) -> None:
         self.plan = plan
-        self._dataset, self._blocks, self._costs = dataset, blocks, costs
+        self._dataset, self._blocks, self._trainings = dataset, blocks, trainings
         rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
         order = np.random.default_rng(plan.settings.seed).permutation(rows)
         self.rows = order[: MAX_POOLS // len(plan.trees)]
@@ -115,12 +125,12 @@ class HeldOut:
         blocks = self._blocks[number]
         try:
             labels, scores = _native.held_out_rankings(
-                self.plan.training(number, self._dataset, self._costs),
+                self._trainings[number],
                 blocks.files,
                 scales=blocks.scales,
                 biases=blocks.biases,
                 rows=rows,
-                functions=[(function.function, function.scale) for function in functions],
+                functions=[function.values for function in functions],
                 beam=DEFAULT_BEAM,
                 top=top,
                 max_instances=MAX_INSTANCES,
@@ -137,26 +147,29 @@ def choose_score(held_out: HeldOut) -> ScoreSettings:
     """Return the score function that ranks the labels of held-out rows best.
 
     The candidate with the largest sum of P@1, P@3 and P@5 is chosen if it is more than three standard errors
-    of the paired differences better than sigmoid(3 s). If none is better by two after the first 1,500 rows,
-    the trial ends.
+    of the paired differences better than sigmoid(3 s), or with hard negatives than hinge3 with the path
+    weight 0.75. If none is better by two after the first 1,500 rows, the trial ends.
 
-    sigmoid(3 s) is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks labels
-    by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no second
-    derivative.
+    The first candidate is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks
+    labels by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no
+    second derivative.
     """
     plan, n_rows = held_out.plan, held_out.rows.size
-    if plan.depth == 1 or plan.settings.loss == "hinge" or n_rows < MIN_ROWS:
+    if plan.depth == 1:
         return CANDIDATES[0]
+    candidates = HARD_CANDIDATES if plan.settings.hard_negatives else CANDIDATES
+    if plan.settings.loss == "hinge" or n_rows < MIN_ROWS:
+        return candidates[0]
     best = 0
     for size, certainty in ROUNDS if n_rows > ROUNDS[0][0] else ROUNDS[1:]:
         truth = held_out.truth(size)
-        gains = np.array([_precision(truth, labels) for labels, _ in held_out.ranked(size, CANDIDATES)])
+        gains = np.array([_precision(truth, labels) for labels, _ in held_out.ranked(size, candidates)])
         gains -= gains[0].copy()
         means, errors = metrics.paired_gain(gains)
         best = int(np.argmax(np.where(means > certainty * errors, means, 0)))
         if best == 0:
             break
-    return CANDIDATES[best]
+    return candidates[best]
 
 
 def is_large_node(plan: Plan) -> bool:

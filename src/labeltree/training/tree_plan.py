@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.model.layout import SPARSE, Layout, is_scaled, n_segments
-from labeltree.model.pack import BlockFiles, WrittenBlocks
+from labeltree.model.pack import WrittenBlocks
 from labeltree.trees.tree import LabelTree
 
 # A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
@@ -68,6 +69,18 @@ class TreePlan:
         """
         return 2 * int(self.nonzeros @ self.tree.child_count)
 
+    def foreign_multiply_adds(self, hard_negatives: int) -> int:
+        """Return how many more each pass may need with hard negatives.
+
+        A node has no more rows than the root, and a level no more than so many times all of them.
+        """
+        total = 0
+        for nodes in itertools.starmap(slice, itertools.pairwise(self.tree.level_ptr[1:].tolist())):
+            children = self.tree.child_count[nodes]
+            at_most = (self.nonzeros[0] - self.nonzeros[nodes]) @ children
+            total += min(int(at_most), hard_negatives * int(self.nonzeros[0] * children.max()))
+        return 2 * total
+
     @cached_property
     def layout(self) -> Layout:
         """Where the blocks will be in the files of the tree."""
@@ -86,11 +99,13 @@ class TreePlan:
         counts = self.instances[left], self.nonzeros[left], self.used_features[left]
         return TreePlan(tree, *counts, self.bias, self.codec, self.n_features)
 
-    def training_bytes(self, threads: int, precise: bool) -> int:
+    def training_bytes(self, threads: int, precise: bool, hard_negatives: int = 0) -> int:
         """Return an upper bound on the memory that the solver needs in addition to the data."""
         children, instances, codec = self.tree.child_count, self.instances, self.codec
-        features = self.used_features + 1
-        copied = self.nonzeros * 8
+        features, nonzeros = self.used_features + 1, self.nonzeros
+        if hard_negatives:  # which rows are routed to a node is not known yet
+            instances, nonzeros = np.full_like(instances, instances[0]), np.full_like(nonzeros, nonzeros[0])
+        copied = nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
         whole = features * children * 4
         if codec == SPARSE:  # a block as bytes, and the same encoded, which is copied once
@@ -116,6 +131,22 @@ class TreePlan:
         tile = np.minimum(features * (children + 7) * 4, np.maximum(TILE_BYTES, features * 32))
         trial = 2 * tile + features * 16
         return max(training, int(np.sort(trial)[-threads:].sum()) + threads * 3 * numbers)
+
+    def visits(self, hard_negatives: int) -> list[int]:
+        """Return how many rows visit the nodes of each level below the root, at most."""
+        n_rows = int(self.instances[0])
+        levels = itertools.pairwise(self.tree.level_ptr[1:].tolist()) if hard_negatives else ()
+        return [
+            int(self.instances[first:last].sum()) + min(hard_negatives, last - first) * n_rows
+            for first, last in levels
+        ]
+
+    def routing_bytes(self, hard_negatives: int) -> int:
+        """Return an upper bound on the memory of the rows that are routed to nodes."""
+        visits = self.visits(hard_negatives)
+        # A level: what the kernel finds, and its arrays. All levels: the foreign rows. A row: its best nodes.
+        lists = (16 * hard_negatives + 24) * int(self.instances[0])
+        return 40 * max(visits) + 8 * sum(visits) + lists if visits else 0
 
     def building_bytes(self, threads: int) -> int:
         """Return an upper bound on the memory for building the tree, in addition to the data.
@@ -159,11 +190,8 @@ class TreeStrips:
         fields = [(name, "<i8", ()) for name in numbers] + [("segment_rows", "<i8", (segments,))]
         return np.dtype(fields + [(name, "<f4", (n_scales,)) for name in ("scales", "biases")])
 
-    def gather(self, records: Mapping[int, bytes], files: BlockFiles) -> tuple[WrittenBlocks, int]:
-        """Join the records of all strips; return what is written, and how many problems did not converge.
-
-        Blocks that were written in strips are read from the files for their checksums.
-        """
+    def gather(self, records: Mapping[int, bytes]) -> tuple[WrittenBlocks, int]:
+        """Join the records of strips; return what is written, and how many problems did not converge."""
         tree, codec, dtype = self.part.tree, self.part.codec, self.record_dtype()
         heads = np.frombuffer(b"".join(record[: dtype.itemsize] for record in records.values()), dtype)
         first = heads if codec == SPARSE else heads[self.first_child[heads["strip"]] == 0]
@@ -182,7 +210,6 @@ class TreeStrips:
                 record = np.frombuffer(content, self.record_dtype(int(self.n_children[number])))[0]
                 scales[children], biases[children] = record["scales"], record["biases"]
         written = WrittenBlocks(checksums, rows.ravel(), n_bytes, n_nonzeros, scales, biases)
-        files.add_checksums(self.part.layout, written)
         return written, int(heads["not_converged"].sum())
 
 

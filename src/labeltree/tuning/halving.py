@@ -31,6 +31,7 @@ from labeltree.tuning.trial import Changes, TrialJournal, TuningTrial, describe,
 _FACTORS = (0.5, 2.0)  # of the cost, and of that of positive instances
 _CLUSTERS = (32, 250)
 _TREES = 3
+_FOREIGN_COSTS = (0.2, 1.0)
 _TERMS = (([1, 1], 2), ([1, 2], 2), ([1, 2], 5))  # n-grams and min_df
 
 # Shares of the training rows in the rounds, unless a share has too few rows to learn from.
@@ -71,6 +72,7 @@ def single_changes(defaults: Changes, n_labels: int, depth: int) -> Iterator[Cha
     yield from ({"clusters": clusters} for clusters in _CLUSTERS if clusters < n_labels)
     if depth > 1:
         yield {"trees": _TREES}
+        yield from ({"hard_negatives": 10, "foreign_cost": factor} for factor in _FOREIGN_COSTS)
         yield from ({"max_depth": smaller} for smaller in sorted({1, depth - 1}))
     if "ngrams" in defaults:
         terms = ({"ngrams": ngrams, "min_df": min_df} for ngrams, min_df in _TERMS)
