@@ -218,9 +218,14 @@ class Router {
 };
 
 void check_visits(const Visits& visits, const Training& training, int64_t first_node) {
-    const int64_t n_nodes = std::ssize(visits.ptr) - 1;
-    require(first_node >= 0 && first_node + n_nodes <= training.tree.shape.n_nodes(), "first_node is out of range");
     check_ptr(visits.ptr, visits.rows.size(), "ptr");
+    const TreeShape& tree = training.tree.shape;
+    const int64_t last_node = first_node + std::ssize(visits.ptr) - 1;
+    require(first_node >= 0 && first_node <= tree.n_nodes() && last_node <= tree.n_nodes(),
+            "first_node is out of range");
+    for (int64_t u = first_node, next = last_node; u < last_node; ++u)
+        for (const int32_t child : tree.children_of(u))
+            require(child < 0 || child == next++, "the nodes must be those of a level");
     require(visits.rows.size() == visits.log_scores.size(), "log_scores must have one entry per row");
     for (const int32_t row : visits.rows)
         require((row < 0 ? ~row : row) < training.data.n_instances(), "rows has an entry out of range");

@@ -36,9 +36,9 @@ class Step:
     margin : float
         w'x of the child.
     factor : float
-        g(margin), by which the step multiplies the score.
+        g(margin).
     score : float
-        The product of the factors so far.
+        The factor times the score of the step before to the power of the model's path weight.
     supporting, opposing : tuple of Word
         The words of the row with the largest positive and negative products, largest first.
     bias : float
@@ -72,7 +72,7 @@ class TreePath:
     reached : bool
         Whether the beam reached the label. If not, the tree added nothing to the label's score.
     score : float
-        The product of the steps' factors.
+        That of the last step.
     steps : tuple of Step
         From the root down to the label.
     """

@@ -107,7 +107,7 @@ class Predictor(StoredModel):
             Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
         score : {"sigmoid", "hinge2", "hinge3"}, optional
             How a margin s becomes a factor of the score: sigmoid(a s) with the scale a, or
-            exp(-max(0, 1 - s)^p) with p = 2 or 3. Default: as stored in the model.
+            exp(-max(0, 1 - s)^p) with p = 2 or 3. Default: as stored in the model, whose path weight is kept.
         score_scale : float, optional
             The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
             it. Default: as stored in the model.

@@ -253,14 +253,15 @@ def complete_model(
         n_not_converged = n_stored = 0
         blocks: list[TrainedBlocks] = []
         trainings: list[_native.Training] = []
+        for t in range(len(plan.trees)):
+            routing = Routing(dataset, plan, t, work, costs)
+            for level in range(len(routing.stages)):
+                routing.route(level, None)
+            trainings.append(routing.training()[0])
         with ExitStack() as stack:
             for t, part in enumerate(plan.trees):
                 folder = f"tree-{t}"
                 files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
-                routing = Routing(dataset, plan, t, work, costs)
-                for level in range(len(routing.stages)):
-                    routing.route(level, None)
-                trainings.append(routing.training()[0])
                 written, not_converged = part.strips.gather(work.records[t])
                 files.add_checksums(part.layout, written)
                 # From now on, it only matters that the records exist.

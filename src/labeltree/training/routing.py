@@ -6,6 +6,7 @@ foreign: a negative of all children. Which nodes these are depends on the traine
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from typing import NamedTuple
@@ -106,19 +107,23 @@ class Routing:
             raise self._damaged(level, "is missing")
         part = self._part
         written, _ = part.strips.gather(records)
-        with readable_blocks(self._work.path, part.layout, written, files) as blocks:
-            visits = Visits(
-                *_native.route_rows(
-                    self.training()[0],
-                    blocks.files,
-                    scales=blocks.scales,
-                    biases=blocks.biases,
-                    first_node=int(self._ends[level - 1]),
-                    **self._last._asdict(),
-                    n_best=self._n_best,
-                    threads=self._plan.threads,
+        try:
+            with readable_blocks(self._work.path, part.layout, written, files) as blocks:
+                visits = Visits(
+                    *_native.route_rows(
+                        self.training()[0],
+                        blocks.files,
+                        scales=blocks.scales,
+                        biases=blocks.biases,
+                        first_node=int(self._ends[level - 1]),
+                        **self._last._asdict(),
+                        n_best=min(self._n_best, int(self._ends[level + 1] - self._ends[level])),
+                        threads=self._plan.threads,
+                    )
                 )
-            )
+        except ValueError as error:  # blocks may come from other processes
+            what = f"the trained blocks of tree {self._number} are damaged ({error})"
+            raise InputError(what, hint="remove the work directory, and train again") from None
         self._work.write_arrays(self._file(level), {"source": np.uint32(source), **visits._asdict()})
         return visits
 
@@ -127,14 +132,15 @@ class Routing:
         if not file.is_file():
             return None
         try:
-            with np.load(file, allow_pickle=False) as arrays:  # which checks their CRC-32
+            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:  # which checks their CRC-32
                 visits, found = Visits(*(arrays[name] for name in Visits._fields)), int(arrays["source"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, struct.error) as error:
             raise self._damaged(level, f"is damaged ({error})") from None
         if found != source:
             raise self._damaged(level, "belongs to other weights")
         return visits
 
     def _damaged(self, level: int, what: str) -> InputError:
-        hint = "remove the work directory, and train again"
-        return InputError(f"{self._file(level)} {what}", file=self._work.path, hint=hint)
+        removed = "remove it, then " * (what != "is missing")
+        hint = f"{removed}continue with {{resume}} or `labeltree fill`, which make it again"
+        return InputError(f"the file {what}", file=self._work.path / self._file(level), hint=hint, parameters={"resume": True})

@@ -145,7 +145,8 @@ class TreePlan:
         """Return an upper bound on the memory of the rows that are routed to nodes."""
         visits = self.visits(hard_negatives)
         # A level: what the kernel finds, and its arrays. All levels: the foreign rows. A row: its best nodes.
-        lists = (16 * hard_negatives + 24) * int(self.instances[0])
+        widest = min(hard_negatives, int(np.diff(self.tree.level_ptr).max()))
+        lists = (16 * widest + 24) * int(self.instances[0])
         return 40 * max(visits) + 8 * sum(visits) + lists if visits else 0
 
     def building_bytes(self, threads: int) -> int:

@@ -228,7 +228,8 @@ def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
     from labeltree.model.ranker import score_formula
     from labeltree.settings import ScoreSettings
 
-    formula = score_formula(ScoreSettings(**figures["score"]))
+    score = ScoreSettings(**figures["score"])
+    weight = f", path weight {score.path_weight:g}" * (score.path_weight != 1)
     size, expected = figures["model_bytes"], figures["planned_bytes"]
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
     weights = printing.plural(figures["weights"], "weight")
@@ -243,7 +244,7 @@ def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
             ("model", figures["model"]),
             ("data", printing.shape(figures)),
             ("trees", f"{printing.forest(figures)}, {weights}"),
-            ("score", f"{formula}{', chosen automatically' * chosen}"),
+            ("score", f"{score_formula(score)}{weight}{', chosen automatically' * chosen}"),
             ("size", f"{human_bytes(size)} on disk ({size:,} bytes, {planned})"),
             ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),
