@@ -139,7 +139,7 @@ def test_train_shows_stages_and_a_summary(run, folder, tmp_path):
 def test_settings_are_stored_in_the_model(run, folder, tmp_path):
     options = (
         "--loss squared-hinge --cost 2 --tolerance 0.01 --max-iterations 700 --bias 0 --seed 3 --clusters 4 "
-        "--positive-cost 3,0.5"
+        "--positive-cost 3,0.5 --hard-negatives 5 --foreign-cost 0.3"
     )
     assert run("train", folder / "train.svm", tmp_path / "m", "--quiet", *options.split())[0] == 0
     manifest = load(tmp_path / "m").manifest
@@ -152,6 +152,8 @@ def test_settings_are_stored_in_the_model(run, folder, tmp_path):
         "tolerance": 0.01,
         "max_iterations": 700,
         "bias": 0.0,
+        "hard_negatives": 5,
+        "foreign_cost": 0.3,
         "seed": 3,
     }
 

@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 import stat
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import contents, ctrl_c, random_data, train_small
+from forgery import forge
+from helpers import contents, ctrl_c, random_data, refused_model, train_small
 
 from labeltree import InputError
 from labeltree.explain.prediction import explain_prediction
@@ -55,11 +57,21 @@ def test_blocks_have_the_shape_of_the_plan(tmp_path):
             model.block(wrong)
 
 
-@pytest.mark.parametrize("stored", [ScoreSettings(), ScoreSettings("sigmoid", 1.5), ScoreSettings("hinge3")])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        ScoreSettings(),
+        ScoreSettings("sigmoid", 1.5, 0.5),
+        ScoreSettings("hinge3"),
+        ScoreSettings("hinge3", path_weight=0.75),
+    ],
+)
 def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
     data = random_data(names=True)
     model = train_small(tmp_path / "model", data, score=stored)
-    assert model.manifest["score"] == {"function": stored.function, "scale": stored.scale}
+    assert model.manifest["score"] == asdict(stored)
+    model.save(tmp_path / "copy")
+    assert load(tmp_path / "copy").score == model.score == stored
     for given, used in (
         ({}, stored),
         ({"score": stored.function}, stored),
@@ -70,6 +82,9 @@ def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
         expected = model.predict(data.X, score=used.function, score_scale=used.scale)
         for one, other in zip(model.predict(data.X, **given), expected, strict=True):
             assert one.tobytes() == other.tobytes()
+    same = train_small(tmp_path / "same", data, score=ScoreSettings("hinge2", path_weight=stored.path_weight))
+    for one, other in zip(model.predict(data.X, score="hinge2"), same.predict(data.X), strict=True):
+        assert one.tobytes() == other.tobytes()  # the weight of the path is kept
     best = explain_prediction(model, data.X[0], top=2)
     assert [e.score for e in best] == model.predict(data.X[0], top=2)[1][0].tolist()
 
@@ -77,6 +92,39 @@ def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
 def test_another_score_function_begins_with_the_default_scale():
     assert ScoreSettings("hinge3", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 3.0)
     assert ScoreSettings("sigmoid", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 7.0)
+    assert ScoreSettings("hinge3", path_weight=0.5).replace("sigmoid", 2.0) == ScoreSettings("sigmoid", 2.0, 0.5)
+
+
+@pytest.mark.parametrize("weight", [0, 0.04, 1.01, -1, float("nan"), "1"])
+def test_the_weight_of_a_path_has_limits(weight):
+    with pytest.raises(InputError, match=r"path_weight is .*, expected a number from 0.05 to 1"):
+        ScoreSettings(path_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "value", "message"),
+    [
+        ("settings", "hard_negatives", None, None),
+        ("settings", "foreign_cost", None, None),
+        ("score", "path_weight", None, None),
+        ("settings", "hard_negatives", -1, "hard_negatives is -1"),
+        ("settings", "foreign_cost", 0, "foreign_cost is 0"),
+        ("score", "path_weight", 2, "path_weight is 2"),
+        ("score", "scale", None, "scale is missing"),
+    ],
+)
+def test_manifests_of_older_models_have_fewer_settings(model_dir, entry, name, value, message):
+    before = load(model_dir)
+    entries = dict(before.manifest[entry]) | {name: value}
+    if value is None:
+        del entries[name]
+    forge(model_dir, **{entry: entries})
+    if message is not None:
+        refused_model(model_dir, message)
+        return
+    assert load(model_dir).score == before.score
+    same = zip(load(model_dir).predict(random_data().X), before.predict(random_data().X), strict=True)
+    assert all((one == other).all() for one, other in same)
 
 
 # Writing

@@ -285,6 +285,13 @@ def recorded(monkeypatch):
         yield calls
 
 
+def few_labels(n_rows, labels):
+    """Most nodes are foreign to a row."""
+    data = random_data(1, instances=n_rows, labels=labels, features=60, density=0.08)
+    keep = np.random.default_rng(1).random(data.Y.shape) < 0.15
+    return Dataset.from_matrices(data.X, data.Y.toarray() * keep)
+
+
 def foreign_problems(data, model, calls, settings, costs=None):
     """Rows with the bias, signs, costs and trained weights of every problem, from the definition."""
     tree = model.trees[0].tree
@@ -320,7 +327,7 @@ def foreign_problems(data, model, calls, settings, costs=None):
     ],
 )
 def test_every_objective_is_within_the_tolerance_of_its_optimum(tmp_path, monkeypatch, loss, more, weighted, labels):
-    data = random_data(1, instances=120, labels=labels, features=60, density=0.08)
+    data = few_labels(120, labels)
     settings = SolverSettings(loss=loss, **{"cost": 1.0, "hard_negatives": 3, **more})
     tree = build_tree(data, clusters=4 if labels == 40 else _native.SIBLINGS + 2)
     costs = np.random.default_rng(2).uniform(0.2, 3, 120).astype(np.float32) if weighted else None

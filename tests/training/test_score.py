@@ -41,13 +41,13 @@ def block_files(model, plan, tree=0):
         yield BlockFiles(*opened("features.npy"), *opened("weights.npy"))
 
 
-def rankings(data, plan, model, rows, functions, *, costs=None, top=None, **changes):
+def rankings(data, plan, model, rows, functions, *, costs=None, foreign=None, top=None, **changes):
     """Labels and scores, functions x rows x top."""
     stored, top = model.trees[0], top or data.n_labels
     limits = {"beam": EVERY, "max_instances": EVERY, "threads": 1} | changes
     with block_files(model, plan) as files:
         labels, scores = _native.held_out_rankings(
-            plan.training(0, data, costs),
+            plan.training(0, data, costs, foreign),
             files.native(stored.codec, stored.feature_ptr, stored.weight_ptr),
             scales=stored.scales,
             biases=stored.biases,
@@ -74,7 +74,7 @@ def derivatives(loss, margins, costs):
     return costs * share, costs * share * (1 - share)
 
 
-def twin_margins(data, model, plan, node, costs=None):
+def twin_margins(data, model, plan, node, costs=None, foreign=None):
     """The margins of all rows at a node, in float64; those of its instances are held out."""
     settings, tree = plan.settings, plan.trees[0].tree
     features, weights = model.block(node)
@@ -84,6 +84,11 @@ def twin_margins(data, model, plan, node, costs=None):
     rows, _, _, signs = node_problems(data, tree, node)
     costs = np.ones(data.n_instances) if costs is None else costs.astype(float)
     (_, node_cost) = node_costs(settings, np.array([costs.sum(), costs[rows].sum()]))
+    if foreign is not None:  # negatives of all children
+        more = foreign[1][foreign[0][node] : foreign[0][node + 1]]
+        signs = np.vstack([signs, -np.ones((more.size, signs.shape[1]))])
+        rows, costs = np.append(rows, more), costs.copy()
+        costs[more] *= settings.foreign_cost
     instance_costs = node_cost * costs[rows, None]
     positive_cost = positive_costs(settings, tree.node_depth)[node]
     slopes, curvatures = derivatives(
@@ -97,10 +102,11 @@ def twin_margins(data, model, plan, node, costs=None):
     return margins
 
 
-def twin_scores(data, model, plan, scale, beam=EVERY, costs=None):
+def twin_scores(data, model, plan, scale, path_weight=1.0, beam=EVERY, **training):
     """The score of every label for every row; 0 if the beam does not reach it."""
     tree = plan.trees[0].tree
-    logs = [-np.logaddexp(0, -scale * twin_margins(data, model, plan, u, costs)) for u in range(tree.n_nodes)]
+    margins = [twin_margins(data, model, plan, u, **training) for u in range(tree.n_nodes)]
+    logs = [-np.logaddexp(0, -scale * of_node) for of_node in margins]
     scores = np.zeros((data.n_instances, data.n_labels))
     for row in range(data.n_instances):
         level = [(0.0, 0)]
@@ -108,7 +114,7 @@ def twin_scores(data, model, plan, scale, beam=EVERY, costs=None):
             below = []
             for log_score, node in sorted(level, reverse=True)[:beam]:
                 for c, child in enumerate(tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]]):
-                    log_child = log_score + logs[node][row, c]
+                    log_child = path_weight * log_score + logs[node][row, c]
                     if child < 0:
                         scores[row, ~child] = np.exp(log_child)
                     else:
@@ -150,6 +156,38 @@ def test_held_out_scores_equal_the_twin(tmp_path, loss, more, weighted, shape):
     for (_, scale), found in zip(functions, best, strict=True):
         expected = np.sort(twin_scores(data, model, plan, scale, beam=2, costs=costs))[:, :-4:-1]
         np.testing.assert_allclose(found, expected, rtol=2e-4)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("path_weight", [1.0, 0.75, 0.25])
+def test_held_out_scores_with_foreign_rows_equal_the_twin(tmp_path, loss, weighted, path_weight):
+    """Any rows without labels of a node may be foreign; features that no own row has do not count."""
+    data, rng = random_data(labels=40, instances=150, features=80, density=0.05), np.random.default_rng(1)
+    data = Dataset.from_matrices(data.X, data.Y.toarray() * (rng.random(data.Y.shape) < 0.15))
+    costs = rng.uniform(0.5, 2, 150).astype(np.float32) if weighted else None
+    settings = SolverSettings(loss=loss, cost=2.0, foreign_cost=0.4, positive_cost=(2.0, 5.0))
+    plan, model = trained(data, tmp_path / "model", settings, 4, costs=costs)
+    tree = plan.trees[0].tree
+    others = [np.flatnonzero(~data.Y.toarray()[:, node_labels(tree, u)].any(axis=1)) for u in range(tree.n_nodes)]
+    foreign_rows = [rows[rng.random(rows.size) < 0.3 * (u > 0)] for u, rows in enumerate(others)]
+    ptr = np.concatenate([[0], np.cumsum([rows.size for rows in foreign_rows])])
+    used = [np.isin(data.X[rows].indices, model.block(u)[0]) for u, rows in enumerate(foreign_rows)]
+    assert 0.2 < np.concatenate(used).mean() < 0.8
+    more = {"costs": costs, "foreign": (ptr, np.concatenate(foreign_rows).astype(np.int32))}
+    for beam, top in ((EVERY, 40), (2, 3)):
+        _, found = rankings(
+            data, plan, model, np.arange(150), [("sigmoid", 1.0, path_weight)], beam=beam, top=top, **more
+        )
+        expected = np.sort(twin_scores(data, model, plan, 1.0, path_weight, beam, **more))[:, : -top - 1 : -1]
+        np.testing.assert_allclose(found[0], expected, rtol=5e-4)
+    plain = twin_scores(data, model, plan, 1.0, path_weight, costs=costs)
+    assert np.abs(np.sort(plain)[:, -3:][:, ::-1] - expected).max() > 0.01
+    few = {"beam": 3, "max_instances": 20, **more}
+    one, three = (
+        rankings(data, plan, model, np.arange(150), [("sigmoid", 1.0, path_weight)], threads=n, **few) for n in (1, 3)
+    )
+    assert all((a == b).all() for a, b in zip(one, three, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")
@@ -273,6 +311,8 @@ def test_arguments_of_the_kernel_are_checked(tmp_path):
         ([3, 3], [("sigmoid", 1.0)], {}, "rows must increase"),
         ([0], [("cosine", 1.0)], {}, "score must be one of"),
         ([0], [("sigmoid", 0.0)], {}, "scale must be positive"),
+        ([0], [("sigmoid", 1.0, 0.0)], {}, "path_weight must be above 0"),
+        ([0], [("sigmoid", 1.0, 1.5)], {}, "path_weight must be above 0"),
         ([0], [("sigmoid", 1.0)], {"max_instances": 0}, "must be at least 1"),
         ([0], [("sigmoid", 1.0)], {"costs": np.ones(3, np.float32)}, "mismatch"),
     ]:
