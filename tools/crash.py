@@ -1,6 +1,6 @@
 """Interrupt `labeltree train` again and again, continue it, and compare the model with that of a quiet run.
 
-usage: python tools/crash.py [--kills 300] [--errors 200] [--every-call 400] [--seed 0]
+usage: python tools/crash.py [--kills 300] [--errors 200] [--every-call 400] [--hard-negatives 0] [--seed 0]
 
 --kills       signals at random moments (SIGKILL, SIGTERM, SIGINT, SIGHUP)
 --errors      calls that change a file fail, as on a full or broken disk (ENOSPC, EIO)
@@ -34,8 +34,9 @@ PATIENCE = 120  # seconds that a run may take
 class Trial:
     """Runs of `labeltree train` on the same data, in a directory of their own."""
 
-    def __init__(self, place: Path, rows: int) -> None:
+    def __init__(self, place: Path, rows: int, hard_negatives: int = 0) -> None:
         self.place = place
+        self.hard_negatives = hard_negatives
         self.data = place / "data.svm"
         self.library = place / "faults.so"
         source = Path(__file__).with_name("faults.c")
@@ -54,6 +55,7 @@ class Trial:
     def command(self, model: Path, form: tuple[str, ...], *options: str) -> list[str]:
         """Return the command that trains a model."""
         settings = ("--clusters", "10", "--threads", "2", "--quiet", *form, *options)
+        settings += ("--hard-negatives", str(self.hard_negatives))
         return [sys.executable, "-m", "labeltree", "train", str(self.data), str(model), *settings]
 
     def run(
@@ -193,12 +195,13 @@ def main() -> None:
     parser.add_argument("--errors", type=int, default=200)
     parser.add_argument("--every-call", type=int, default=400, help="at most this many calls")
     parser.add_argument("--rows", type=int, default=4000, help="of the synthetic data")
+    parser.add_argument("--hard-negatives", type=int, default=0, help="train level by level, with so many")
     parser.add_argument("--longest", type=float, default=4.0, help="seconds until a signal is sent")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="labeltree-crash-") as place:
-        trial = Trial(Path(place), options.rows)
+        trial = Trial(Path(place), options.rows, options.hard_negatives)
         if options.kills:
             kill_at_random(trial, options.kills, rng, options.longest)
         if options.errors:

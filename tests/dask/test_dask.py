@@ -14,7 +14,7 @@ from helpers import PATIENCE, contents, make_data, random_data, shell
 import labeltree
 from labeltree import InputError, build_plan
 from labeltree.dask import cluster as cluster_module
-from labeltree.settings import TreeSettings
+from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.training.fill import train_model
 from labeltree.training.parts import fill_part, join_parts, plan_parts
 
@@ -53,22 +53,24 @@ def six_parts(monkeypatch):
     monkeypatch.setattr(cluster_module, "choose_parts", lambda *_: 6)
 
 
-def test_the_model_has_the_bytes_of_one_machine(client, tmp_path, six_parts):
-    data = make_data(200)
-    here = labeltree.train(data, path=tmp_path / "here", clusters=3, trees=2)
-    there = labeltree.train(data, path=tmp_path / "there", clusters=3, trees=2, dask=client)
+@pytest.mark.parametrize("options", [{}, {"hard_negatives": 3}, {"hard_negatives": 3, "prune": 0.05}])
+def test_the_model_has_the_bytes_of_one_machine(client, tmp_path, six_parts, options):
+    data, options = make_data(200), {"clusters": 3, "trees": 2, **options}
+    here = labeltree.train(data, path=tmp_path / "here", **options)
+    there = labeltree.train(data, path=tmp_path / "there", dask=client, **options)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert not list(tmp_path.glob("*.work"))
     rows = da.from_delayed(dask.delayed(there.predict_matrix)(data.X), data.Y.shape, np.float32)
     assert (rows.compute() != here.predict_matrix(data.X)).nnz == 0
 
 
-def prepare(tmp_path):
-    """A work directory with many strips, and the model of one run."""
+def prepare(tmp_path, hard_negatives=0):
+    """A work directory with many strips, and the model of one run; the number of its levels."""
     data = random_data(instances=600, features=100, labels=80, density=0.1)
-    plan = build_plan(data, TreeSettings(clusters=3))
+    plan = build_plan(data, TreeSettings(clusters=3), SolverSettings(hard_negatives=hard_negatives))
     train_model(data, plan, tmp_path / "local")
     plan_parts(data, plan, tmp_path / "work")
+    return plan.depth
 
 
 def wait_until(condition):
@@ -78,8 +80,9 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
-def test_a_worker_is_killed_and_one_added(tmp_path):
-    prepare(tmp_path)
+@pytest.mark.parametrize("hard_negatives", [0, 3])
+def test_a_worker_is_killed_and_one_added(tmp_path, hard_negatives):
+    depth = prepare(tmp_path, hard_negatives)
     with (
         distributed.LocalCluster(
             n_workers=2,
@@ -95,7 +98,9 @@ def test_a_worker_is_killed_and_one_added(tmp_path):
 
         def kill():
             journals = tmp_path / "work" / "journal"
-            wait_until(lambda: any(f.stat().st_size for f in journals.glob(f"*-{victim}")))
+            # With hard negatives, not every worker trains in every round.
+            pattern = "*" if hard_negatives else f"*-{victim}"
+            wait_until(lambda: any(f.stat().st_size for f in journals.glob(pattern)))
             os.kill(victim, signal.SIGKILL)
             killed.set()
             cluster.scale(3)
@@ -106,6 +111,9 @@ def test_a_worker_is_killed_and_one_added(tmp_path):
         cluster_module.fill_on_cluster(client, tmp_path / "work", 16, progress=done.append)
         thread.join()
         assert killed.is_set()
+        for _ in range(depth - 1 if hard_negatives else 0):
+            done.clear()
+            cluster_module.fill_on_cluster(client, tmp_path / "work", 16, progress=done.append)
         assert done == sorted(done)
         assert done[-1] == 1.0
     join_parts(tmp_path / "work", tmp_path / "m")

@@ -92,7 +92,9 @@ def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
 def test_another_score_function_begins_with_the_default_scale():
     assert ScoreSettings("hinge3", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 3.0)
     assert ScoreSettings("sigmoid", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 7.0)
-    assert ScoreSettings("hinge3", path_weight=0.5).replace("sigmoid", 2.0) == ScoreSettings("sigmoid", 2.0, 0.5)
+    assert ScoreSettings("hinge3", path_weight=0.5).replace("sigmoid", 2.0) == ScoreSettings(
+        "sigmoid", 2.0, 0.5
+    )
 
 
 @pytest.mark.parametrize("weight", [0, 0.04, 1.01, -1, float("nan"), "1"])

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory):
-    return crash.Trial(tmp_path_factory.mktemp("crash"), rows=400)
+@pytest.fixture(scope="module", params=[0, 3])
+def trial(tmp_path_factory, request):
+    return crash.Trial(tmp_path_factory.mktemp("crash"), rows=400, hard_negatives=request.param)
 
 
 def test_kills_at_random_moments(trial, capsys):

@@ -1,6 +1,6 @@
-"""Hard negatives: routing and training against twins, the same bytes however they are trained, and bad input."""
+"""Hard negatives: routing and training against twins, the same bytes in all ways to train, and bad input."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +12,7 @@ from test_solver import objective, optimum
 from labeltree import Dataset, InputError, _native, build_plan
 from labeltree.estimators.classifier import LabelTreeClassifier
 from labeltree.explain.prediction import explain_prediction
+from labeltree.model.directory import write_durably
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.default_cost import node_costs, positive_costs
 from labeltree.training.fill import train_model
@@ -55,7 +56,9 @@ def routes_twin(tree, level, visits, own, margins, n_best):
     ``visits`` is the same of the level above, ``margins`` of a node are rows x children.
     """
     first, last = tree.level_ptr[level - 1 : level + 1]
-    children = {u: tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]].tolist() for u in range(first, last)}
+    children = {
+        u: tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]].tolist() for u in range(first, last)
+    }
     found = {}
     for row, nodes in visits.items():
         ranked = sorted(
@@ -83,7 +86,9 @@ def by_row(first_node, ptr, rows, log_scores, n_rows):
 
 def same_visits(found, expected):
     for row, nodes in expected.items():
-        assert {u: own for u, (_, own) in found[row].items()} == {u: own for u, (_, own) in nodes.items()}, row
+        assert {u: own for u, (_, own) in found[row].items()} == {u: own for u, (_, own) in nodes.items()}, (
+            row
+        )
         for u, (score, _) in nodes.items():
             assert found[row][u][0] == pytest.approx(score, rel=1e-4, abs=1e-6)
 
@@ -120,7 +125,9 @@ def below(tree, node):
     """Nodes below a node, by depth."""
     found = [node]
     for u in found:
-        found += [child for child in tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]].tolist() if child >= 0]
+        found += [
+            child for child in tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]].tolist() if child >= 0
+        ]
     return found[1:]
 
 
@@ -150,7 +157,7 @@ def grid_data(tree, n_rows, n_features=12, seed=1):
 
 
 def all_margins(data, model, tree=0):
-    """The margins of all rows at every node, in float32; sums of int8 weights are exact before they are scaled."""
+    """The margins of all rows at every node, in float32; sums of int8 weights are scaled once."""
     x = np.hstack([data.X.toarray(), np.full((data.n_instances, 1), model.bias)]).astype(float)
     stored, found = model.trees[tree], []
     for u in range(stored.tree.n_nodes):
@@ -240,7 +247,12 @@ def test_arguments_of_the_kernel_are_checked(tmp_path, changes, message):
     model = routed_model(tmp_path, UNEVEN, "float32")
     stored, data = model.trees[0], grid_data(model.trees[0].tree, 60)
     good = {"first_node": 0, "ptr": np.array([0, 60]), "rows": np.arange(60, dtype=np.int32), "n_best": 2}
-    good |= {"log_scores": np.zeros(60, np.float32), "scales": stored.scales, "biases": stored.biases, "threads": 1}
+    good |= {
+        "log_scores": np.zeros(60, np.float32),
+        "scales": stored.scales,
+        "biases": stored.biases,
+        "threads": 1,
+    }
     training = make_plan(data, stored.tree, threads=1).training(0, data)
     with raw_files(tmp_path, stored) as files:
         _native.route_rows(training, files, **good)
@@ -297,7 +309,10 @@ def foreign_problems(data, model, calls, settings, costs=None):
     tree = model.trees[0].tree
     own = own_nodes(data, tree)
     weights = np.ones(data.n_instances) if costs is None else costs.astype(float)
-    visits = [by_row(options["first_node"] + options["ptr"].size - 1, *found, data.n_instances) for options, found in calls]
+    visits = [
+        by_row(options["first_node"] + options["ptr"].size - 1, *found, data.n_instances)
+        for options, found in calls
+    ]
     costs_of_nodes = node_costs(settings, np.array([weights[own[:, u]].sum() for u in range(tree.n_nodes)]))
     for u in range(tree.n_nodes):
         foreign = [row for level in visits for row, nodes in level.items() if u in nodes and not nodes[u][1]]
@@ -326,7 +341,9 @@ def foreign_problems(data, model, calls, settings, costs=None):
         ({"foreign_cost": 3.0, "tolerance": 1e-7, "max_iterations": 20_000}, True, 150),
     ],
 )
-def test_every_objective_is_within_the_tolerance_of_its_optimum(tmp_path, monkeypatch, loss, more, weighted, labels):
+def test_every_objective_is_within_the_tolerance_of_its_optimum(
+    tmp_path, monkeypatch, loss, more, weighted, labels
+):
     data = few_labels(120, labels)
     settings = SolverSettings(loss=loss, **{"cost": 1.0, "hard_negatives": 3, **more})
     tree = build_tree(data, clusters=4 if labels == 40 else _native.SIBLINGS + 2)
@@ -351,7 +368,9 @@ def test_every_objective_is_within_the_tolerance_of_its_optimum(tmp_path, monkey
 @pytest.mark.parametrize("codec", STORED)
 def test_rows_are_routed_by_the_weights_that_are_stored(tmp_path, monkeypatch, codec):
     data = random_data(2, instances=100, labels=60, features=80, density=0.06)
-    plan = build_plan(data, TreeSettings(clusters=3), SolverSettings(hard_negatives=2), STORED[codec], threads=1)
+    plan = build_plan(
+        data, TreeSettings(clusters=3), SolverSettings(hard_negatives=2), STORED[codec], threads=1
+    )
     with recorded(monkeypatch) as calls:
         model = train_model(data, plan, tmp_path / "m")
     tree = model.trees[0].tree
@@ -371,7 +390,9 @@ ROUNDS = 4  # as many as there are levels
 
 def plan_of(codec="float32", threads=2, **settings):
     options = SolverSettings(**{"hard_negatives": 2, **settings})
-    return build_plan(DATA, TreeSettings(clusters=3, max_depth=4, trees=2), options, STORED[codec], threads=threads)
+    return build_plan(
+        DATA, TreeSettings(clusters=3, max_depth=4, trees=2), options, STORED[codec], threads=threads
+    )
 
 
 def weights_of(model):
@@ -406,48 +427,71 @@ def test_without_hard_negatives_nothing_changes(tmp_path):
     assert plain != weights_of(train_model(DATA, plan_of(), tmp_path / "other").path)
 
 
+def trained_again(monkeypatch, plan, place, patches):
+    """Train until it is not killed; return how often it was. ``patches`` makes a context of each run."""
+    for n_killed in range(200):
+        with monkeypatch.context() as patch, suppress(Killed):
+            patches(patch)
+            train_model(DATA, plan, place, resume=True)
+            return n_killed
+    raise AssertionError("it never ends")
+
+
+def killed_in_strips(n_strips):
+    """Train some strips, then stop, in the middle of a level or after it."""
+    train = _native.train_strips
+
+    def stop(*arguments, strips, **options):
+        train(*arguments, strips=strips[:n_strips], **options)
+        raise Killed
+
+    return lambda patch: patch.setattr("labeltree.training.fill._native.train_strips", stop)
+
+
+def killed_at_second(name, function, counts):
+    """Stop at the second call that counts."""
+
+    def patches(patch):
+        calls = []
+
+        def stop(*arguments, **options):
+            calls.extend([1] * counts(arguments))
+            if len(calls) == 2:
+                raise Killed
+            return function(*arguments, **options)
+
+        patch.setattr(name, stop)
+
+    return patches
+
+
 @pytest.mark.parametrize("codec", STORED)
-@pytest.mark.parametrize("n_strips", [1, 2, 100])
-def test_a_run_that_is_stopped_in_every_level_has_the_same_bytes(tmp_path, monkeypatch, at_once, codec, n_strips):
+@pytest.mark.parametrize(
+    ("kill", "least"),
+    [
+        (killed_in_strips(1), 12),
+        (killed_in_strips(2), 8),
+        (killed_in_strips(100), 8),
+        (
+            killed_at_second(
+                "labeltree.training.routing._native.route_rows", _native.route_rows, lambda _: True
+            ),
+            3,
+        ),
+        (
+            killed_at_second(
+                "labeltree.training.work.write_durably", write_durably, lambda a: "visits" in a[0].name
+            ),
+            3,
+        ),
+    ],
+    ids=["one strip", "two strips", "a level", "before routing", "after routing"],
+)
+def test_a_run_that_is_stopped_within_and_between_levels(tmp_path, monkeypatch, at_once, codec, kill, least):
     plan = plan_of(codec)
-    n_runs = sum(-(-np.count_nonzero(part.strips.node >= 0) // n_strips) for part in plan.trees)
-    with recorded(monkeypatch) as calls:
-        for _ in range(100):
-            try:
-                with killed_after(monkeypatch, n_strips):
-                    train_model(DATA, plan, tmp_path / "m", resume=True)
-            except pytest.fail.Exception:  # it was not killed: nothing was left to train
-                break
-    assert len(calls) == sum(part.tree.depth - 1 for part in plan.trees)  # each level is routed once
-    assert n_runs > 5 or n_strips > 1
+    assert trained_again(monkeypatch, plan, tmp_path / "m", kill) >= least
     assert contents(tmp_path / "m") == at_once[codec]
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
-
-
-@pytest.mark.parametrize("codec", STORED)
-@pytest.mark.parametrize("step", ["labeltree.training.routing._native.route_rows", "labeltree.training.work.write_durably"])
-def test_a_run_that_is_stopped_between_levels_has_the_same_bytes(tmp_path, monkeypatch, at_once, codec, step):
-    plan, stopped = plan_of(codec), 0
-    for _ in range(20):
-        calls, original = [], __import__("labeltree.training.work", fromlist=["x"]).write_durably
-        original = _native.route_rows if "route" in step else original
-
-        def stop(*arguments, calls=calls, original=original, **options):
-            if "route" in step or "visits" in str(arguments[0]):
-                calls.append(arguments)
-                if len(calls) == 2:
-                    raise Killed
-            return original(*arguments, **options)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(step, stop)
-            try:
-                train_model(DATA, plan, tmp_path / "m", resume=True)
-                break
-            except Killed:
-                stopped += 1
-    assert stopped >= 3
-    assert contents(tmp_path / "m") == at_once[codec]
 
 
 @pytest.mark.parametrize("codec", STORED)
@@ -474,7 +518,9 @@ def test_parts_that_are_filled_in_rounds_give_the_bytes_of_one_run(tmp_path, at_
         lambda data: build_tree(data, max_depth=1),
         lambda data: LabelTree.from_nested([[0, [1, 2], [3, [4, 5, [6, 7]]]], 8, [9, [10, 11]]]),
         lambda data: [build_tree(data, clusters=3, seed=seed) for seed in range(3)],
-        lambda data: LabelTree.from_nested([[0, 1, 2, 3, 4, 5, 6, 7, 8], [9, 10], [[11]]]),  # nodes without rows
+        lambda data: LabelTree.from_nested(
+            [[0, 1, 2, 3, 4, 5, 6, 7, 8], [9, 10], [[11]]]
+        ),  # nodes without rows
     ],
     ids=["one-vs-rest", "uneven", "three", "empty"],
 )
@@ -485,7 +531,9 @@ def test_models_predict_and_explain(tmp_path, loss, trees):
     weight = 0.5
     score = ScoreSettings("hinge3", path_weight=weight)
     model = train_model(data, make_plan(data, trees, settings), tmp_path / "m", score=score)
-    plain = train_model(data, make_plan(data, trees, SolverSettings(loss=loss)), tmp_path / "plain", score=score)
+    plain = train_model(
+        data, make_plan(data, trees, SolverSettings(loss=loss)), tmp_path / "plain", score=score
+    )
     same = weights_of(model.path) == weights_of(plain.path)
     assert same == (model.trees[0].tree.depth == 1)
     labels, scores = model.predict(data.X, top=12, beam=100)
@@ -496,7 +544,9 @@ def test_models_predict_and_explain(tmp_path, loss, trees):
         for explanation in explained:
             rank = labels[row].tolist().index(explanation.label)
             assert explanation.score == pytest.approx(scores[row, rank], rel=1e-4)
-            assert explanation.score == pytest.approx(np.mean([path.score for path in explanation.paths]), rel=1e-4)
+            assert explanation.score == pytest.approx(
+                np.mean([path.score for path in explanation.paths]), rel=1e-4
+            )
             for path in explanation.paths:
                 above = 1.0
                 for step in path.steps:
@@ -562,17 +612,20 @@ def test_other_hard_negatives_are_not_continued(tmp_path, monkeypatch, changes, 
     assert contents(work) == before
 
 
-def damages(content, other):
-    """What may happen to a file, and the message."""
-    yield b"", "is damaged"
-    yield b"PK\x03\x04", "is damaged"
-    yield b"\x93NUMPY", "is damaged"
-    for at in range(0, len(content), 37):
-        yield content[:at], "is damaged"
-        changed = bytearray(content)
-        changed[at] ^= 0x41
-        yield bytes(changed), None
-    yield other, "belongs to other weights"
+def message_of(monkeypatch, place):
+    """The error of a run that is continued; None if it would go on to train."""
+    with monkeypatch.context() as patch:
+        patch.setattr("labeltree.training.fill._native.train_strips", stop_now)
+        try:
+            train_model(DATA, plan_of(), place, resume=True)
+        except InputError as error:
+            return str(error)
+        except Killed:
+            return None
+
+
+def stop_now(*_, **__):
+    raise Killed
 
 
 def test_a_file_of_visits_that_is_damaged_is_named(tmp_path, monkeypatch, at_once):
@@ -580,22 +633,23 @@ def test_a_file_of_visits_that_is_damaged_is_named(tmp_path, monkeypatch, at_onc
     other = started(monkeypatch, tmp_path / "other", "float16") / "visits-0-1.npz"
     file = work / "visits-0-1.npz"
     content = file.read_bytes()
-    n_named = 0
-    for changed, message in damages(content, other.read_bytes()):
-        file.write_bytes(changed)
-        with monkeypatch.context() as patch:
-            patch.setattr("labeltree.training.fill._train_strips", lambda *_: (_ for _ in ()).throw(Killed))
-            try:
-                train_model(DATA, plan_of(), tmp_path / "m", resume=True)
-            except InputError as error:
-                assert (message or "is damaged") in str(error)
-                assert str(error).startswith(f"{file}: the file ")
-                assert "remove it, then continue with resume=True or `labeltree fill`" in str(error)
-                assert "\n" not in str(error)
-                n_named += 1
-            except Killed:  # what was changed does not matter to a reader of the archive
-                assert message is None
-    assert n_named > len(content) / 37
+    places = range(0, len(content), 37)
+    cut = [content[:at] for at in places]
+    changed = [content[:at] + bytes([content[at] ^ 0x41]) + content[at + 1 :] for at in places]
+    found = []
+    for damaged in (b"", b"PK\x03\x04", b"\x93NUMPY", *cut, *changed, other.read_bytes()):
+        file.write_bytes(damaged)
+        found.append(message_of(monkeypatch, tmp_path / "m"))
+    for message in filter(None, found):
+        assert message.startswith(f"{file}: the file ")
+        assert message.endswith(
+            "; remove it, then continue with resume=True or `labeltree fill`, which make it again"
+        )
+        assert "\n" not in message
+    assert all("is damaged (" in message for message in found[: 3 + len(cut)])
+    # Not every byte of an archive matters.
+    assert sum(message is None for message in found) < len(changed) / 4
+    assert "belongs to other weights" in found[-1]
     file.unlink()
     train_model(DATA, plan_of(), tmp_path / "m", resume=True)
     assert contents(tmp_path / "m") == at_once["float32"]
@@ -604,17 +658,18 @@ def test_a_file_of_visits_that_is_damaged_is_named(tmp_path, monkeypatch, at_onc
 def test_a_file_of_visits_that_is_missing_is_made_again(tmp_path, at_once, run, refused):
     """From the command line, after all strips are trained."""
     plan_parts(DATA, plan_of("sparse"), tmp_path / "work")
-    for _ in range(ROUNDS):
-        code, out, _ = run("fill", tmp_path / "work")
-    assert code == 0
+    assert run("fill", tmp_path / "work")[0] == 0
     file = tmp_path / "work/visits-1-2.npz"
     content = file.read_bytes()
-    for damage in (file.unlink, lambda: file.write_bytes(content[:99])):
+    for damage, hint in (
+        (file.unlink, "is missing; continue"),
+        (lambda: file.write_bytes(content[:99]), "; remove it, then continue"),
+    ):
         damage()
         before = contents(tmp_path / "work")
         message = refused("join", tmp_path / "work", tmp_path / "m")
         assert message.startswith(f"error: {file}: the file is ")
-        assert "labeltree fill" in message
+        assert f"{hint} with --resume or `labeltree fill`" in message
         assert contents(tmp_path / "work") == before
         assert not (tmp_path / "m").exists()
     assert "is damaged" in refused("fill", tmp_path / "work")
@@ -643,7 +698,9 @@ def test_blocks_that_are_damaged_are_not_routed(tmp_path, refused, run):
 
 def test_memory_and_work_are_bounded_before_training():
     plans = [plan_of(hard_negatives=n, threads=1) for n in (0, 1, 2, 10**6, 2**31 - 1)]
-    memory, work = ([getattr(plan, name) for plan in plans] for name in ("training_memory_bytes", "foreign_work"))
+    memory, work = (
+        [getattr(plan, name) for plan in plans] for name in ("training_memory_bytes", "foreign_work")
+    )
     assert memory == sorted(memory)
     assert memory[0] < memory[1] < memory[2]
     assert memory[3] == memory[4]

@@ -169,7 +169,9 @@ def test_held_out_scores_with_foreign_rows_equal_the_twin(tmp_path, loss, weight
     settings = SolverSettings(loss=loss, cost=2.0, foreign_cost=0.4, positive_cost=(2.0, 5.0))
     plan, model = trained(data, tmp_path / "model", settings, 4, costs=costs)
     tree = plan.trees[0].tree
-    others = [np.flatnonzero(~data.Y.toarray()[:, node_labels(tree, u)].any(axis=1)) for u in range(tree.n_nodes)]
+    others = [
+        np.flatnonzero(~data.Y.toarray()[:, node_labels(tree, u)].any(axis=1)) for u in range(tree.n_nodes)
+    ]
     foreign_rows = [rows[rng.random(rows.size) < 0.3 * (u > 0)] for u, rows in enumerate(others)]
     ptr = np.concatenate([[0], np.cumsum([rows.size for rows in foreign_rows])])
     used = [np.isin(data.X[rows].indices, model.block(u)[0]) for u, rows in enumerate(foreign_rows)]
@@ -185,7 +187,8 @@ def test_held_out_scores_with_foreign_rows_equal_the_twin(tmp_path, loss, weight
     assert np.abs(np.sort(plain)[:, -3:][:, ::-1] - expected).max() > 0.01
     few = {"beam": 3, "max_instances": 20, **more}
     one, three = (
-        rankings(data, plan, model, np.arange(150), [("sigmoid", 1.0, path_weight)], threads=n, **few) for n in (1, 3)
+        rankings(data, plan, model, np.arange(150), [("sigmoid", 1.0, path_weight)], threads=n, **few)
+        for n in (1, 3)
     )
     assert all((a == b).all() for a, b in zip(one, three, strict=True))
 

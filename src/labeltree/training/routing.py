@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from labeltree.training.plan import Plan
 from labeltree.training.work import WorkDirectory
 from labeltree.trees.tree import pointers
 
+# What reading a damaged archive may raise.
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, struct.error)
+
 
 class Visits(NamedTuple):
     """The rows that visit each node of a level, as row with a label of the node, and as ~row without one."""
@@ -31,11 +34,21 @@ class Visits(NamedTuple):
     rows: NDArray[np.int32]
     log_scores: NDArray[np.float32]  # of the path to the node
 
-    def foreign(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return how many foreign rows each node has, and these rows."""
+    def foreign(
+        self, lengths: NDArray[np.integer[Any]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Return how many foreign rows each node has, their values, and these rows, given their lengths."""
         is_foreign = self.rows < 0
-        before = np.concatenate([[0], np.cumsum(is_foreign)])
-        return np.diff(before[self.ptr]), ~self.rows[is_foreign]
+        rows = ~self.rows[is_foreign]
+        ptr = _sums(is_foreign)[self.ptr]
+        return np.diff(ptr), np.diff(_sums(lengths[rows])[ptr]), rows
+
+
+def _sums(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sums of the values before each, and of all."""
+    sums = np.zeros(values.size + 1, np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
 
 
 class Routing:
@@ -66,7 +79,8 @@ class Routing:
         n_rows = dataset.n_instances
         root = np.array([0, n_rows]), np.arange(n_rows, dtype=np.int32), np.zeros(n_rows, np.float32)
         self._last = Visits(*root)
-        self._foreign = [self._last.foreign()]
+        self._lengths = np.diff(dataset.X.indptr)
+        self._foreign = [self._last.foreign(self._lengths)]
 
     def route(self, level: int, files: BlockFiles | None) -> bool:
         """Find the visits of a level; return whether the level above is trained, so that they can be known.
@@ -83,7 +97,7 @@ class Routing:
         trained = {strip: records[strip] for strip in above}
         source = zlib.crc32(b"".join(trained.values()))
         self._last = self._read(level, source) or self._find(level, source, trained, files)
-        self._foreign.append(self._last.foreign())
+        self._foreign.append(self._last.foreign(self._lengths))
         return True
 
     def training(self) -> tuple[_native.Training, NDArray[np.int64]]:
@@ -91,13 +105,13 @@ class Routing:
         plan, part = self._plan, self._part
         if not self._n_best:
             return plan.training(self._number, self._dataset, self._costs), part.nonzeros
-        counts = np.zeros(part.tree.n_nodes, np.int64)
-        found = np.concatenate([counts for counts, _ in self._foreign])
-        counts[: found.size] = found
-        foreign = pointers(counts), np.concatenate([rows for _, rows in self._foreign])
-        before = np.concatenate([[0], np.cumsum(np.diff(self._dataset.X.indptr)[foreign[1]])])
+        counts, nonzeros = np.zeros((2, part.tree.n_nodes), np.int64)
+        for of_all, found in zip((counts, nonzeros), zip(*self._foreign, strict=True), strict=False):
+            of_level = np.concatenate(found)
+            of_all[: of_level.size] = of_level
+        foreign = pointers(counts), np.concatenate([rows for *_, rows in self._foreign])
         training = plan.training(self._number, self._dataset, self._costs, foreign)
-        return training, part.nonzeros + np.diff(before[foreign[0]])
+        return training, part.nonzeros + nonzeros
 
     def _file(self, level: int) -> str:
         return f"visits-{self._number}-{level}.npz"
@@ -132,15 +146,19 @@ class Routing:
         if not file.is_file():
             return None
         try:
-            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:  # which checks their CRC-32
+            with (
+                file.open("rb") as stream,
+                np.load(stream, allow_pickle=False) as arrays,
+            ):  # checks their CRC-32
                 visits, found = Visits(*(arrays[name] for name in Visits._fields)), int(arrays["source"])
-        except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, struct.error) as error:
+        except _UNREADABLE as error:
             raise self._damaged(level, f"is damaged ({error})") from None
         if found != source:
             raise self._damaged(level, "belongs to other weights")
         return visits
 
     def _damaged(self, level: int, what: str) -> InputError:
-        removed = "remove it, then " * (what != "is missing")
+        file, resume = self._work.path / self._file(level), {"resume": True}
+        removed = "remove it, then " * file.exists()
         hint = f"{removed}continue with {{resume}} or `labeltree fill`, which make it again"
-        return InputError(f"the file {what}", file=self._work.path / self._file(level), hint=hint, parameters={"resume": True})
+        return InputError(f"the file {what}", file=file, hint=hint, parameters=resume)

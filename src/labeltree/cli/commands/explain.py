@@ -84,13 +84,15 @@ def explain(
         printing.print_tree(_draw_paths(found, t, true_labels, title))
     score = opened.score.replace(search.score, search.score_scale)
     formula, power = score_formula(score), score.path_weight
-    score_text = f"the product of {formula} along the path"
+    product = f"the product of {formula} along the path"
     if power != 1:
-        score_text = f"that of its last step: {formula} times the score of the step before, to the power {power:g}"
+        product = (
+            f"that of the last step: {formula} times the score of the step before to the power {power:g}"
+        )
     mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
     print(
         "",
-        f"A score is {mean}{score_text};",
+        f"A score is {mean}{product};",
         "a margin is the sum of the words for and against, the bias, and the other features.",
         sep="\n",
     )
