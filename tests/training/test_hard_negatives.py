@@ -497,7 +497,10 @@ def test_a_run_that_is_stopped_within_and_between_levels(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("codec", STORED)
 def test_parts_that_are_filled_in_rounds_give_the_bytes_of_one_run(tmp_path, at_once, codec, run):
     plan_parts(DATA, plan_of(codec), tmp_path / "work")
-    missing = [fill_part(tmp_path / "work", part, 4, threads=1) for part in (4, 3, 2, 1)]
+    missing = [fill_part(tmp_path / "work", part, 4, threads=1) for part in (4, 3, 2)]
+    _, out, _ = run("fill", tmp_path / "work", "--part", "1/4")
+    assert "not trained yet; with hard negatives, run all parts once for each level" in out
+    missing.append(fill_part(tmp_path / "work", 4, 4))
     with pytest.raises(InputError, match="strips are not trained yet"):
         join_parts(tmp_path / "work", tmp_path / "m")
     for _ in range(ROUNDS - 1):

@@ -79,7 +79,8 @@ def fill(
     """Train a part of what `labeltree plan` prepared.
 
     Blocks that are already trained are skipped. A part can be run again, even twice at the same time. Without
-    --part, everything that is missing is trained.
+    --part, everything that is missing is trained. With hard negatives, a level of the trees can be trained
+    when all parts have trained the one above it: run all parts once for each level.
 
     Parameters
     ----------
@@ -87,6 +88,7 @@ def fill(
         The part, such as 3/8: the third of eight.
     """
     from labeltree.training.parts import fill_part
+    from labeltree.training.work import read_description
 
     found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
     number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -105,6 +107,8 @@ def fill(
         "peak_memory_bytes": peak_memory(),
     }
     left = f"{printing.plural(missing, 'strip')} not trained yet" if missing else "nothing is missing"
+    if missing and read_description(work)["solver"]["hard_negatives"]:
+        left += "; with hard negatives, run all parts once for each level"
     display.show(report, [f"part {number} of {n_parts} is trained; {left}"])
 
 
