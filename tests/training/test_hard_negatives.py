@@ -1,6 +1,8 @@
 """Hard negatives: routing and training against twins, the same bytes in all ways to train, and bad input."""
 
+import json
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +11,7 @@ from codec_models import store_model
 from helpers import Killed, contents, disk_bytes, killed_after, make_data, node_labels, random_data
 from test_solver import objective, optimum
 
-from labeltree import Dataset, InputError, _native, build_plan
+from labeltree import Dataset, InputError, _native, build_plan, load
 from labeltree.estimators.classifier import LabelTreeClassifier
 from labeltree.explain.prediction import explain_prediction
 from labeltree.model.directory import write_durably
@@ -494,6 +496,14 @@ def test_a_run_that_is_stopped_within_and_between_levels(tmp_path, monkeypatch, 
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
 
 
+def test_a_run_that_is_stopped_while_its_blocks_are_packed(tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr("labeltree.model.pack._RELEASED_AT_ONCE", 1)
+    name, release = "labeltree.model.pack._native.release_range", _native.release_range
+    kill = killed_at_second(name, release, lambda _: True)
+    assert trained_again(monkeypatch, plan_of("sparse"), tmp_path / "m", kill) > 3
+    assert contents(tmp_path / "m") == at_once["sparse"]
+
+
 @pytest.mark.parametrize("codec", STORED)
 def test_parts_that_are_filled_in_rounds_give_the_bytes_of_one_run(tmp_path, at_once, codec, run):
     plan_parts(DATA, plan_of(codec), tmp_path / "work")
@@ -565,6 +575,17 @@ def test_the_score_where_it_cannot_be_tried(tmp_path, labels, instances, loss):
     for clusters, expected in ((3, ScoreSettings("hinge3", path_weight=0.75)), (100, ScoreSettings())):
         plan = make_plan(data, build_tree(data, clusters=clusters), settings)
         assert train_model(data, plan, tmp_path / str(clusters)).score == expected
+
+
+def test_the_commands_show_the_weight_of_the_path(tmp_path, folder, run):
+    options = ["--clusters", "5", "--hard-negatives", "3", "--quiet"]
+    assert run("train", folder / "train.svm", tmp_path / "m", *options)[0] == 0
+    score = load(tmp_path / "m").score
+    assert score.path_weight < 1
+    _, out, _ = run("info", tmp_path / "m", "--json")
+    assert json.loads(out)["score"] == asdict(score)
+    _, out, _ = run("explain", tmp_path / "m", "--file", folder / "test.svm", "--row", "0")
+    assert f"the score of the step before to the power {score.path_weight:g};" in out
 
 
 # Bad input

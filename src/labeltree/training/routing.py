@@ -35,20 +35,13 @@ class Visits(NamedTuple):
     log_scores: NDArray[np.float32]  # of the path to the node
 
     def foreign(
-        self, lengths: NDArray[np.integer[Any]]
+        self, lengths: NDArray[Any]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """Return how many foreign rows each node has, their values, and these rows, given their lengths."""
         is_foreign = self.rows < 0
         rows = ~self.rows[is_foreign]
-        ptr = _sums(is_foreign)[self.ptr]
-        return np.diff(ptr), np.diff(_sums(lengths[rows])[ptr]), rows
-
-
-def _sums(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the sums of the values before each, and of all."""
-    sums = np.zeros(values.size + 1, np.int64)
-    np.cumsum(values, out=sums[1:])
-    return sums
+        ptr = pointers(is_foreign)[self.ptr]
+        return np.diff(ptr), np.diff(pointers(lengths[rows])[ptr]), rows
 
 
 class Routing:
@@ -149,7 +142,7 @@ class Routing:
             with (
                 file.open("rb") as stream,
                 np.load(stream, allow_pickle=False) as arrays,
-            ):  # checks their CRC-32
+            ):  # which checks CRC-32
                 visits, found = Visits(*(arrays[name] for name in Visits._fields)), int(arrays["source"])
         except _UNREADABLE as error:
             raise self._damaged(level, f"is damaged ({error})") from None

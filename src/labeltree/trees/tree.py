@@ -323,4 +323,4 @@ def label_number(child: Any, numbers: Mapping[str, int] | None) -> int:
 
 def pointers(counts: Any) -> NDArray[np.int64]:
     """Return the start of each of several consecutive runs of these lengths, and the end of the last."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64, copy=False)
