@@ -48,7 +48,7 @@ def measure(plan, train, test, options):
         start = time.process_time()
         model = train_model(train, plan, Path(place) / "model")
         seconds = time.process_time() - start
-        labels, scores = model.predict(test.X, top=20)
+        labels, scores = model.predict(test.X, top=20)  # numbers: the data has no names
     ranking = Ranking.of(test.Y, labels, 5, propensities(train.Y))
     rows = np.array([100 * ranking.metric(name).rows for name in METRICS])
     error = 100 * reliability(labeled_candidates(test.Y, labels, scores))[1]
@@ -100,11 +100,17 @@ def main():
             same = "same" if {f["bytes"] for f in figures} == {f["bytes"] for f, _ in found["0"]} else "other"
             ece = np.mean([f["ECE"] for f in figures])
             scores = ", ".join(f["score"] for f in figures)
-            print(f"{variant:8} {' '.join(shown)}  ECE {ece:.2f}  x{ratio:.2f}, {same} bytes, {scores}", flush=True)
+            print(
+                f"{variant:8} {' '.join(shown)}  ECE {ece:.2f}  x{ratio:.2f}, {same} bytes, {scores}",
+                flush=True,
+            )
             if options.json:
                 report = {"data": folder.name, "variant": variant, "test": options.test, "ratio": ratio}
                 report |= {"mean": dict(zip(METRICS, rows.mean(axis=(0, 2)).round(3).tolist(), strict=True))}
-                report |= {"difference": each.mean(axis=1).round(3).tolist(), "error": errors.round(3).tolist()}
+                report |= {
+                    "difference": each.mean(axis=1).round(3).tolist(),
+                    "error": errors.round(3).tolist(),
+                }
                 with open(options.json, "a") as file:
                     file.write(json.dumps(report | {"ECE": ece, "scores": scores}) + "\n")
 

@@ -109,11 +109,18 @@ class ScoreSettings:
         return ScoreSettings(function, scale, self.path_weight)
 
 
-def stored_score(function: str, scale: float | None) -> ScoreSettings | Literal["auto"]:
+# With hard negatives, the product of all scores of a path ranks worse than without them.
+HARD_PATH_WEIGHT = 0.75
+
+
+def stored_score(
+    function: str, scale: float | None, hard_negatives: int = 0
+) -> ScoreSettings | Literal["auto"]:
     """Return the score that a model is to store; "auto" if neither function nor scale is given."""
     if function == AUTO and scale is None:
         return AUTO
-    return ScoreSettings().replace(None if function == AUTO else function, scale)
+    default = ScoreSettings(path_weight=HARD_PATH_WEIGHT if hard_negatives else 1.0)
+    return default.replace(None if function == AUTO else function, scale)
 
 
 @dataclass(frozen=True)

@@ -378,7 +378,8 @@ def split(
 
 def _settings(options: TrainingOptions) -> tuple[ReadingOptions, TextSettings | None, ModelSettings]:
     """Return how data is read, and the settings of text, if there are any, and of a model."""
-    score = stored_score(options.get("score", limits.AUTO), options.get("score_scale"))
+    hard = options.get("hard_negatives", SolverSettings.hard_negatives)
+    score = stored_score(options.get("score", limits.AUTO), options.get("score_scale"), hard)
     settings = ModelSettings.of({**options}, score, options.get("normalize", True))
     return *split_options(options), settings
 

@@ -75,7 +75,7 @@ class Training:
         if self.tree_rest and self.tree is None:
             raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
         given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
-        score = stored_score(self.score, self.score_scale)
+        score = stored_score(self.score, self.score_scale, self.hard_negatives)
         return ModelSettings.of({**vars(self), "tree": given}, score, self.normalize)
 
     def prepare(self, dataset: Dataset, display: Display) -> tuple[Dataset, DataSummary]:

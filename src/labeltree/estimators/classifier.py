@@ -328,5 +328,6 @@ class LabelTreeClassifier(TreePredictor):
 
 def _settings(parameters: dict[str, Any]) -> ModelSettings:
     """Return the settings of a model among the parameters of an estimator."""
-    score = stored_score(parameters["score_function"], parameters["score_scale"])
+    names = ("score_function", "score_scale", "hard_negatives")
+    score = stored_score(*(parameters[name] for name in names))
     return ModelSettings.of(parameters, score, parameters["normalize"])

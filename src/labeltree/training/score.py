@@ -17,7 +17,7 @@ from labeltree.evaluation.accepted import Candidates, Decision
 from labeltree.evaluation.calibration import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
 from labeltree.model.ranker import as_matrix
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, HARD_PATH_WEIGHT, ScoreSettings
 from labeltree.training.plan import TRIAL_ROWS, Plan
 from labeltree.training.tree_plan import STRIP_BYTES
 
@@ -32,7 +32,10 @@ CANDIDATES = (
 # The same with hard negatives: margins near the leaves then say more than those above them.
 HARD_CANDIDATES = tuple(
     ScoreSettings(function, path_weight=weight)
-    for function, weights in (("hinge3", (0.75, 1.0, 0.5, 0.35, 0.25)), ("sigmoid", (0.75, 0.5, 0.35)))
+    for function, weights in (
+        ("hinge3", (HARD_PATH_WEIGHT, 1.0, 0.5, 0.35, 0.25)),
+        ("sigmoid", (HARD_PATH_WEIGHT, 0.5, 0.35)),
+    )
     for weight in weights
 )
 # Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.

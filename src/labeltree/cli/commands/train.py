@@ -73,6 +73,11 @@ def _estimated(report: dict[str, Any], memory_limit: int | None) -> list[str]:
                 f"{'at most ' * (report['model_bytes'] is None)}{human_bytes(report['model_bytes_at_most'])} "
                 f"needed, {human_bytes(report['free_disk_bytes'])} free",
             ),
+            *(
+                [("time", f"at most {1 + more:.1f} times that without hard negatives, and their routing")]
+                if (more := report["foreign_work"])
+                else []
+            ),
             ("data", printing.shape(report)),
             ("trees", f"{printing.forest(report)}, {printing.plural(report['weights'], 'weight')}"),
         ]
