@@ -2,9 +2,9 @@
 
 usage: python benchmarks/compact.py DIR [DIR ...] [--max-loss 0.1%]      DIR holds train.svm and test.svm
 
-The files may be compressed (train.svm.bz2). A tenth of the training rows is held out; a model of the others
-shows which threshold loses at most --max-loss on that tenth. A model of all rows is then stored with
-this threshold, and evaluated on the test data, which takes no part in the choice.
+The files may be compressed (train.svm.bz2). `Model.compress` chooses the threshold by comparing models on all
+training rows, out of fold. The test data, which takes no part in the choice, then shows the loss with this
+threshold and with all others: the largest whose loss is below --max-loss plus one standard error is marked.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from seeds import METRICS, find
 from labeltree import Model, Plan, TreeSettings, build_plan, make_plan, read_svm, train_model
 from labeltree.data.dataset import Dataset
 from labeltree.data.inputs import read_data
+from labeltree.model.compress import Budget
 from labeltree.model.directory import directory_bytes
 from labeltree.model.manifest import storage_of
 from labeltree.settings import StorageSettings
@@ -33,41 +34,33 @@ TIMES = {"single_p50_us": ".1f", "batch_seconds": ".3f"}
 HEAD = ("", "bytes", "as planned", *METRICS, "p50 (us)", "batch (s)")
 
 
-def rows_of(data: Dataset, rows: np.ndarray) -> Dataset:
-    """Return some rows of a dataset, with all its features and labels."""
-    return replace(data, X=data.X[rows], Y=data.Y[rows])
-
-
-def hold_out(data: Dataset, seed: int) -> tuple[Dataset, Dataset]:
-    """Divide a dataset at random: nine tenths, and one tenth."""
-    order = np.random.default_rng(seed).permutation(data.n_instances)
-    cut = max(1, data.n_instances // 10)
-    return rows_of(data, np.sort(order[cut:])), rows_of(data, np.sort(order[:cut]))
-
-
 def with_storage(data: Dataset, plan: Plan, storage: StorageSettings) -> Plan:
     """Return a plan of the same trees with other storage."""
     trees = [part.tree for part in plan.trees]
     return make_plan(plan.rows_of(data), trees, plan.settings, storage, threads=plan.threads)
 
 
-def choose(train: Dataset, place: Path, options: argparse.Namespace) -> tuple[StorageSettings, list[Any]]:
-    """Return how to store the model, chosen on a tenth of the training rows, and what was tried."""
-    fitted, held_out = hold_out(train, options.seed)
-    plan = build_plan(fitted, TreeSettings(clusters=options.clusters), threads=options.threads)
-    model = train_model(fitted, plan, place / "nine-tenths")
-    tried: list[Any] = []
-    small = model.compress(
-        place / "chosen",
-        max_loss=options.max_loss,
-        validation=held_out,
-        threads=options.threads,
-        report=lambda trial: tried.append(trial.report()),
-    )
-    storage = storage_of(small.manifest)
-    for name in ("nine-tenths", "chosen"):
-        shutil.rmtree(place / name)
-    return storage, tried
+def sweep(model: Model, test: Dataset, max_loss: float, chosen: float | None) -> list[dict[str, Any]]:
+    """Return what all thresholds lose on the test data, in percent, with the standard errors."""
+    points = list(model.frontier(test, max_loss=max_loss))
+    rows = [
+        {
+            "threshold": point["threshold"],
+            "model_bytes": point["model_bytes"],
+            "losses": [100 * (points[0][metric] - point[metric]) for metric in METRICS],
+            "errors": [100 * point[f"{metric}_error"] for metric in METRICS],
+            "chosen": point["threshold"] == chosen,
+        }
+        for point in points
+        if point["threshold"] is not None
+    ]
+    for row in rows:
+        pairs = zip(row["losses"], row["errors"], strict=True)
+        row["below"] = all(loss < 100 * max_loss + error for loss, error in pairs)
+    last = max((row for row in rows if row["below"]), key=lambda row: row["threshold"], default=None)
+    for row in rows:
+        row["last"] = row is last
+    return rows
 
 
 def evaluate(name: str, model: Model, test: Dataset, planned: int | None) -> dict[str, Any]:
@@ -114,7 +107,6 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     test = read_data(find(folder, "test"), like=train, threads=options.threads)
     with tempfile.TemporaryDirectory(prefix="labeltree-compact-", dir=options.work) as directory:
         place = Path(directory)
-        storage, tried = choose(train, place, options)
         plan = build_plan(train, TreeSettings(clusters=options.clusters), threads=options.threads)
         model = train_model(train, plan, place / "float32")
         rows = [evaluate("float32", model, test, plan.model_bytes)]
@@ -123,13 +115,18 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             planned = with_storage(train, plan, StorageSettings(codec)).model_bytes
             rows.append(evaluate(codec, small, test, planned))
             shutil.rmtree(place / codec)
-        if storage.codec == "float32":  # nothing smaller loses as little
-            compact = model
-        else:
-            weights = None if storage.prune is not None else storage.weights
-            compact = model.compress(
-                place / "compact", weights=weights, prune=storage.prune, threads=options.threads
-            )
+        tried: list[Any] = []
+        start = time.perf_counter()
+        compact = model.compress(
+            place / "compact",
+            max_loss=options.max_loss,
+            training=train,
+            threads=options.threads,
+            report=tried.append,
+        )
+        seconds = time.perf_counter() - start
+        storage = storage_of(compact.manifest)
+        frontier = sweep(model, test, Budget(options.max_loss).max_loss or 0.0, storage.prune)
         rows.append(evaluate("compact", compact, test, None))
         for row, times in zip(
             (rows[0], rows[-1]), time_models([model, compact], test, options.threads), strict=True
@@ -145,7 +142,9 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "threshold": storage.prune,
         "weights": storage.weight_type,
         "rows": rows,
-        "tried": tried,
+        "tried": [trial.report() for trial in tried],
+        "seconds": seconds,
+        "sweep": frontier,
     }
 
 
@@ -166,7 +165,8 @@ def table(result: dict[str, Any]) -> list[str]:
     """Return the lines that show one dataset."""
     threshold = result["threshold"]
     stored = f"all weights as {result['weights']}" if threshold is None else f"threshold {threshold:g}"
-    lines = [f"{result['data']}: {stored}, chosen in {len(result['tried'])} evaluations on held-out rows"]
+    tried, seconds = len(result["tried"]), result["seconds"]
+    lines = [f"{result['data']}: {stored}, chosen among {tried} in {seconds:.1f} s, out of fold"]
     cells = [HEAD]
     for row in result["rows"]:
         planned = {None: "", True: "yes", False: "NO"}[row["as_planned"]]
@@ -177,6 +177,12 @@ def table(result: dict[str, Any]) -> list[str]:
     for name, *rest in cells:
         numbers = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
         lines.append("  ".join([f"  {name:<{widths[0]}}", *numbers]).rstrip())
+    lines += ["", "  loss on the test data, points with standard errors"]
+    for row in result["sweep"]:
+        pairs = zip(METRICS, row["losses"], row["errors"], strict=True)
+        losses = "  ".join(f"{metric} {loss:6.2f} ± {error:4.2f}" for metric, loss, error in pairs)
+        marks = " chosen" * row["chosen"] + " last below the budget" * row["last"]
+        lines.append(f"  {row['threshold']:<6g} {row['model_bytes']:>13,}  {losses} {marks}".rstrip())
     return lines
 
 
@@ -193,7 +199,6 @@ def parse() -> argparse.Namespace:
         help="also evaluate 1, 2 and 3 trees that fit in each size, such as 50MB",
     )
     parser.add_argument("--clusters", type=int, default=TreeSettings.clusters, metavar="K")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the held-out rows (default: 0)")
     parser.add_argument("--work", type=Path, metavar="DIR", help="for the models (default: TMPDIR)")
     parser.add_argument("--threads", type=int, help="default: all CPUs")
     parser.add_argument("--json", action="store_true", help="print one JSON object per directory")

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from labeltree.trees.tree import LabelTree as LabelTree
     from labeltree.tuning.tune import tune as tune
     from labeltree.verbs import compare as compare
+    from labeltree.verbs import cross_predict as cross_predict
     from labeltree.verbs import estimate as estimate
     from labeltree.verbs import split as split
     from labeltree.verbs import train as train
@@ -67,6 +68,7 @@ _HOMES = {
     "build_plan": "training.train",
     "build_tree": "trees.kmeans",
     "compare": "verbs",
+    "cross_predict": "verbs",
     "describe_data": "data.summary",
     "estimate": "verbs",
     "fetch_data": "data.published",

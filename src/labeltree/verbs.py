@@ -1,13 +1,13 @@
-"""The verbs that take data in any form: train a model, estimate its size, compare models, split data."""
+"""The verbs that take data in any form: train a model, estimate its size, compare, split, cross-predict."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.base import limits
-from labeltree.base.display import Stages, html_table, warn
+from labeltree.base.display import Stages, warn
 from labeltree.base.files import temporary_directory
 from labeltree.base.limits import checked
 from labeltree.base.options import ReadingOptions, TrainingOptions, shows
 from labeltree.data.dataset import Dataset
 from labeltree.data.inputs import is_file, open_data
 from labeltree.data.rows import output_files, take_rows, write_parts
-from labeltree.data.split import checked_shares, labels_and_keys, share_error, split_rows
+from labeltree.data.split import Split, checked_shares, labels_and_keys, share_error, split_rows
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError
+from labeltree.evaluation.result import CrossPrediction
 from labeltree.hub.loading import load
 from labeltree.model.compress import Budget
 from labeltree.model.labeled_data import read_labeled
@@ -32,6 +33,7 @@ from labeltree.model.model import Model
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_SHARE,
+    DEFAULT_TOP,
     ModelSettings,
     SolverSettings,
     StorageSettings,
@@ -41,7 +43,7 @@ from labeltree.settings import (
     stored_score,
 )
 from labeltree.training.plan import Plan
-from labeltree.training.train import build_plan, place_of_training, train_source
+from labeltree.training.train import build_plan, place_of_training, train_dataset, train_source
 from labeltree.training.work import resumable
 from labeltree.tuning.compare import Comparison, compare_models, read_alike
 
@@ -259,54 +261,6 @@ def compare(
     return comparison
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Split:
-    """Parts of data with the same share of every label; iteration yields the parts.
-
-    Attributes
-    ----------
-    train, test : object
-        In the form of the data: frames, datasets, pairs of data and labels, or the paths of files.
-    validation : object or None
-    rows : dict of str to int
-        Rows of each part.
-    largest_error : float
-        How far the part's share of a label's rows is from its share of all rows, at most: 0.05 is one row of
-        a label with 20.
-    compared_labels : int
-        Labels with at least 20 rows, among which that is the largest.
-    """
-
-    train: Any
-    test: Any
-    validation: Any
-    rows: dict[str, int]
-    largest_error: float
-    compared_labels: int
-
-    def __iter__(self) -> Iterator[Any]:
-        return (getattr(self, name) for name in self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the counts and the largest error, as ``labeltree split --json`` prints them."""
-        found = {
-            name: {"path": str(part), "rows": count} if isinstance(part, Path) else {"rows": count}
-            for (name, count), part in zip(self.rows.items(), self, strict=True)
-        }
-        return {**found, "largest_error": self.largest_error, "compared_labels": self.compared_labels}
-
-    def _repr_html_(self) -> str:
-        rows = ([name, f"{count:,}"] for name, count in self.rows.items())
-        return html_table(self._error(), ["part", "rows"], rows)
-
-    def _error(self) -> str:
-        return f"shares of labels with 20 or more rows differ by at most {self.largest_error:.4f}"
-
-    def __repr__(self) -> str:
-        rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.rows.items())
-        return f"Split({rows}; {self._error()})"
-
-
 @shows(ReadingOptions)
 def split(
     data: Data,
@@ -358,7 +312,7 @@ def split(
             what, hint = "the data is a file, but there is no directory for its parts", "add {path}"
             raise InputError(what, hint=hint)
         files = output_files(Path(path), names, str(source.format) if source.is_text else "svm", overwrite)
-    Y, keys, dataset = labels_and_keys(source, threads)
+    Y, keys, dataset, _ = labels_and_keys(source, threads)
     parts = split_rows(Y, keys, list(shares.values()), seed)
     if files:
         files[0].parent.mkdir(exist_ok=True)
@@ -374,6 +328,58 @@ def split(
     of = dict(zip(names, found, strict=True))
     rows_of = dict(zip(names, counts, strict=True))
     return Split(of["train"], of["test"], of.get("validation"), rows_of, *error)
+
+
+@shows(TrainingOptions, *_SETTINGS)
+def cross_predict(
+    data: Data,
+    labels: Labels = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    folds: int = 5,
+    top: int = DEFAULT_TOP,
+    threads: int | None = None,
+    **options: Unpack[TrainingOptions],
+) -> CrossPrediction:
+    """Predict all rows of training data, each by a model that is trained without it, in temporary files.
+
+    Parameters
+    ----------
+    data, labels, text, threads, **options
+        As in :func:`labeltree.train`.
+    folds : int, default 5
+        The rows are split into so many parts, with about the same share of every label in each and equal rows
+        together. Those of one are predicted by a model that is trained on the others.
+    top : int, default 5
+        Number of labels per row (k).
+
+    Examples
+    --------
+    >>> texts = ["red apples", "green apples", "a blue whale", "whale song"]
+    >>> cross_predict(texts, ["fruit", "fruit", "sea", "sea"], folds=2, top=1).names
+    [['fruit'], ['fruit'], ['sea'], ['sea']]
+    """
+    limits.checked("folds", folds, limits.Whole(2, 100))
+    limits.checked("top", top, limits.TOP)
+    reading, text_settings, settings = _settings(options)
+    source = open_data(data, labels, text=text, **reading)
+    Y, keys, dataset, names = labels_and_keys(source, threads)
+    fold_of = split_rows(Y, keys, [1 / folds] * (folds - 1), settings.tree.seed)
+    best = np.full((Y.shape[0], min(top, Y.shape[1])), -1, np.int32)
+    scores = np.zeros(best.shape, np.float32)
+    for is_out in (fold_of == fold for fold in range(folds)):
+        kept, out = np.flatnonzero(~is_out), np.flatnonzero(is_out)
+        if dataset is None:  # rows without text are skipped
+            kept, out = kept[keys[kept] != 0], out[keys[out] != 0]
+            train = source.dataset(text_settings, rows=~is_out, threads=threads)
+            train = replace(train, Y=Y[kept], label_names=names)
+            X = source.dataset(like=train, rows=is_out, threads=threads).X
+        else:
+            train, X = dataset.take(kept), dataset.X[out]
+        with temporary_directory(Path(tempfile.gettempdir()), "labeltree-folds-") as place:
+            _, model = train_dataset(train, place / "model", settings, threads=threads, sync=False)
+            best[out], scores[out] = model.predict(X, top=top, threads=threads)
+    return CrossPrediction(best, scores, fold_of, Y, names)
 
 
 def _settings(options: TrainingOptions) -> tuple[ReadingOptions, TextSettings | None, ModelSettings]:

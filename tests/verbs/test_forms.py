@@ -212,6 +212,32 @@ def test_rows_that_are_held_out_are_not_trained_on(catalog):
     assert model.holdout.to_dict() == model.evaluate(*test).to_dict()
 
 
+def test_cross_prediction(catalog):
+    """Each row is predicted by a model that is trained on the other folds; equal rows share a fold."""
+    data = labeltree.read_data(*catalog)
+    found = labeltree.cross_predict(data, folds=3, top=4, clusters=10, seed=2)
+    assert sorted(np.bincount(found.folds).tolist()) == [133, 133, 134]
+    for fold in range(3):
+        is_out = found.folds == fold
+        model = labeltree.train(data.take(np.flatnonzero(~is_out)), clusters=10, seed=2)
+        labels, scores = model.predict(data.X[is_out], top=4)
+        np.testing.assert_array_equal(found.labels[is_out], labels)
+        np.testing.assert_array_equal(found.scores[is_out], scores)
+    assert (found.truth != data.Y).nnz == 0
+    assert labeltree.metrics.precision_at_k(found.truth, found.labels, 1) > 0.8
+
+
+def test_cross_prediction_of_texts(catalog, tmp_path):
+    texts, labels = [*catalog[0], "  ", catalog[0][0].upper()], [*catalog[1], ["tea"], ["tea"]]
+    forms = ("lists", "polars", "csv")
+    found = [labeltree.cross_predict(*FORMS[form](tmp_path, texts, labels), clusters=10) for form in forms]
+    for other in found:
+        assert other.names == found[0].names
+        assert other.names[-2] == []  # no text
+        assert other.folds[-1] == other.folds[0]
+        assert labeltree.metrics.precision_at_k(other.truth, other.labels, 1) > 0.8
+
+
 PARTS = {
     "lists": lambda texts, labels: (texts, labels),
     "frame": lambda texts, labels: (pl.DataFrame({"text": texts, "labels": labels}), None),

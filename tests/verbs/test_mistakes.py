@@ -430,7 +430,17 @@ MISTAKES = [
     (
         "compress none",
         lambda: M.compress("c", max_loss=0.01),
-        "a loss budget needs labeled data to measure the loss on; add validation, or use max_size",
+        "a loss budget needs labeled data to measure the loss on; add training or validation, or use max_size",
+    ),
+    (
+        "compress both",
+        lambda: M.compress("c", max_loss=0.01, validation=(T, L), training=(T, L)),
+        "validation data cannot be combined with training data; remove validation or training",
+    ),
+    (
+        "cross_predict folds",
+        lambda: labeltree.cross_predict(T, L, folds=1),
+        "folds is 1, expected an integer from 2 to 100",
     ),
     (
         "compare one",

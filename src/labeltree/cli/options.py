@@ -64,7 +64,7 @@ _METAVARS = {
 # Parameters of the library that have another name as options.
 _NAMES = {"add_missing": "--tree-rest", "format": "--data-format"}
 _NAMES |= {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
-_NAMES["separator"] = "--label-separator"
+_NAMES |= {"separator": "--label-separator", "training": "--data"}
 _REPEATED = ("text", "separator")
 _FLAGS = {"one_based": "--one-based/--zero-based"}
 _SHORT = {"quiet": "-q", "out": "-o", "output": "-o"}

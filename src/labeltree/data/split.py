@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.base import limits
-from labeltree.base.display import Progress
+from labeltree.base.display import Progress, html_table
 from labeltree.data.dataset import Dataset
 from labeltree.data.read import LabelNumbers
 from labeltree.errors import InputError
@@ -30,6 +32,54 @@ _PASSES = 4
 _BLOCK = 1 << 16  # units that are Python objects at a time
 # What a row too many or too few costs at least; the same in a label with n rows costs 1 / n.
 _SIZE_COST = 1e-4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Parts of data with the same share of every label; iteration yields the parts.
+
+    Attributes
+    ----------
+    train, test : object
+        In the form of the data: frames, datasets, pairs of data and labels, or the paths of files.
+    validation : object or None
+    rows : dict of str to int
+        Rows of each part.
+    largest_error : float
+        How far the part's share of a label's rows is from its share of all rows, at most: 0.05 is one row of
+        a label with 20.
+    compared_labels : int
+        Labels with at least 20 rows, among which that is the largest.
+    """
+
+    train: Any
+    test: Any
+    validation: Any
+    rows: dict[str, int]
+    largest_error: float
+    compared_labels: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, name) for name in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts and the largest error, as ``labeltree split --json`` prints them."""
+        found = {
+            name: {"path": str(part), "rows": count} if isinstance(part, Path) else {"rows": count}
+            for (name, count), part in zip(self.rows.items(), self, strict=True)
+        }
+        return {**found, "largest_error": self.largest_error, "compared_labels": self.compared_labels}
+
+    def _repr_html_(self) -> str:
+        rows = ([name, f"{count:,}"] for name, count in self.rows.items())
+        return html_table(self._error(), ["part", "rows"], rows)
+
+    def _error(self) -> str:
+        return f"shares of labels with 20 or more rows differ by at most {self.largest_error:.4f}"
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.rows.items())
+        return f"Split({rows}; {self._error()})"
 
 
 def checked_shares(test: float, validation: float | None) -> dict[str, float]:
@@ -161,14 +211,15 @@ def _chosen(
 
 def labels_and_keys(
     source: Source, threads: int | None = None, progress: Progress | None = None
-) -> tuple[sparse.csr_matrix, Keys, Dataset | None]:
-    """Read the labels and the keys of all rows, for `split_rows`, and the dataset if they are not text."""
+) -> tuple[sparse.csr_matrix, Keys, Dataset | None, tuple[str, ...] | None]:
+    """Read the labels and the keys of all rows, for `split_rows`, the dataset if not text, and the names."""
     if source.documents is None:
         dataset = source.dataset(threads=threads, progress=progress)
-        return dataset.Y, row_keys(dataset.X), dataset
+        return dataset.Y, row_keys(dataset.X), dataset, dataset.label_names
     numbers = LabelNumbers()
     keys = text_keys(numbers.collect(source.documents(progress), skip=False))
-    return numbers.matrix()[1] if source.flags is None else source.flags[0], keys, None
+    names, Y = numbers.matrix()
+    return (Y, keys, None, names) if source.flags is None else (source.flags[0], keys, None, source.flags[1])
 
 
 def held_out(
@@ -184,7 +235,7 @@ def held_out(
     Those of documents are learned from the training rows alone.
     """
     shares = [limits.checked("holdout", share, limits.VALIDATION_SHARE)]
-    Y, keys, dataset = labels_and_keys(source, threads, progress)
+    Y, keys, dataset, _ = labels_and_keys(source, threads, progress)
     is_out = split_rows(Y, keys, shares, seed) == 1
     if dataset is None:
         train = source.dataset(settings, rows=~is_out, threads=threads)

@@ -185,3 +185,32 @@ class Evaluation(Mapping[str, float]):
         head, cells = self.ranks()
         f1 = [[name, f"{100 * self[name]:.2f}"] for name in self if "@" not in name]
         return html_table(self._counts(), head, [*cells, *f1])
+
+
+@dataclass(frozen=True, eq=False)
+class CrossPrediction:
+    """Predictions of all rows of training data, each by a model that was trained without the row.
+
+    Attributes
+    ----------
+    labels : ndarray of int32, rows x top
+        The numbers of the best labels of each row, best first, and -1 if there are fewer.
+    scores : ndarray of float32, rows x top
+    folds : ndarray of int8
+        The part of the data that each row belongs to.
+    truth : csr_matrix, rows x labels
+        The labels of the rows, for the functions of `labeltree.metrics`.
+    label_names : tuple of str or None
+    """
+
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    folds: NDArray[np.int8]
+    truth: sp.csr_matrix
+    label_names: tuple[str, ...] | None
+
+    @property
+    def names(self) -> list[list[str]]:
+        """The names of the best labels of each row; their numbers, if they have none."""
+        named = str if self.label_names is None else self.label_names.__getitem__
+        return [[named(label) for label in row if label >= 0] for row in self.labels.tolist()]

@@ -1,44 +1,45 @@
-"""Compact copies of a float32 model: how large they are, how they are written, and which a budget allows."""
+"""Compact copies of a float32 model: how large they are, what they lose, and which a budget allows."""
 
 from __future__ import annotations
 
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.base.display import Progress, part_of
+from labeltree.base.display import Progress, part_of, warn
 from labeltree.base.files import temporary_directory
 from labeltree.base.system import human_bytes, threads_to_use
 from labeltree.base.table import Table
 from labeltree.errors import InputError
+from labeltree.evaluation import metrics
+from labeltree.evaluation.losses import PairedLosses
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import publish
 from labeltree.model.pack import check_source, dense_bytes, sparse_bytes
-from labeltree.settings import StorageSettings
+from labeltree.settings import DEFAULT_RANKS, StorageSettings
 
 if TYPE_CHECKING:
-    from labeltree.model.labeled_data import Labeled
     from labeltree.model.model import Model
 
 # Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.
 PER_DECADE = 24
 DECADES = 4
-REPORTED_LOSS = 0.001  # a report marks the smallest form that loses no more
-# A report has so many thresholds per power of ten, which keep these shares of the weights.
-_REPORTED_PER_DECADE = 8
-_MOST_KEPT, _LEAST_KEPT = 0.9, 0.0005
+REPORTED_LOSS = 0.001  # a report marks the smallest form that is allowed to lose so much
+# If losses are measured, it is for so many thresholds per power of ten, each at most this share of the bytes
+# of the one before; with a loss budget, until one costs clearly too much.
+_MEASURED_PER_DECADE, _STEP = 12, 0.9
+_LEAST_KEPT = 0.0005  # a report ends at this share of the weights
 # With a byte budget, these of the forms that fit are evaluated, counted from the one that loses least.
 _FITTING = (0, 1, 2, 4, 8, 16, 32)
-# With a loss budget, which smaller forms are tried after the first one that loses too much.
-_MORE = (1, 2, 3, 5, 8, 12)
-_ROUNDING = 1e-9  # two shares of the same counts may differ in their last bits
 
 
 @dataclass(frozen=True)
@@ -78,35 +79,31 @@ class Budget:
                 raise InputError(what, hint=f"remove {{{setting}}} or {{{name}}}")
         if self.max_loss is not None and not validated:
             what = "a loss budget needs labeled data to measure the loss on"
-            raise InputError(what, hint="add {validation}, or use {max_size}")
-
-
-@dataclass(frozen=True)
-class Form:
-    """One way to store a model, and its size."""
-
-    storage: StorageSettings
-    model_bytes: int  # of the model directory without its manifest
-    n_nonzeros: int | None = None  # the weights that are stored, if small ones are dropped
+            raise InputError(what, hint="add {training} or {validation}, or use {max_size}")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A form of a model, and its P@1, P@3 and P@5 if they were measured."""
+    """One way to store a model, its size, and its P@1, P@3 and P@5 if they were measured."""
 
-    form: Form
-    precision: tuple[float, ...] | None = None
+    storage: StorageSettings
+    model_bytes: int  # of the model directory without its manifest
+    n_nonzeros: int | None = None  # the weights that are stored, if small ones are dropped
+    precision: tuple[float, ...] = (math.nan,) * len(DEFAULT_RANKS)
+    errors: tuple[float, ...] = (math.nan,) * len(DEFAULT_RANKS)  # standard errors of what each loses
+    at_most: float = math.nan  # an upper bound of the largest loss, if there is a budget
 
     def report(self) -> dict[str, Any]:
         """Return all figures under the names that the command line prints."""
-        storage = self.form.storage
-        measured = (None,) * 3 if self.precision is None else (round(p, 6) for p in self.precision)
+        figures = {f"P@{k}": value for k, value in zip(DEFAULT_RANKS, self.precision, strict=True)}
+        figures |= {f"P@{k}_error": value for k, value in zip(DEFAULT_RANKS, self.errors, strict=True)}
+        figures["loss_at_most"] = self.at_most
         return {
-            "model_bytes": self.form.model_bytes,
-            "threshold": storage.prune,
-            "weights": storage.weight_type,
-            "nonzeros": self.form.n_nonzeros,
-            **dict(zip(("P@1", "P@3", "P@5"), measured, strict=True)),
+            "model_bytes": self.model_bytes,
+            "threshold": self.storage.prune,
+            "weights": self.storage.weight_type,
+            "nonzeros": self.n_nonzeros,
+            **{name: round(value, 6) if math.isfinite(value) else None for name, value in figures.items()},
         }
 
 
@@ -121,133 +118,100 @@ def threshold_grid(trees: Sequence[TreeBlocks], per_decade: int = PER_DECADE) ->
     return sorted({number for number in numbers if number < limits.LARGEST_VALUE})
 
 
-def list_forms(
-    trees: Sequence[TreeBlocks], other_bytes: int, threads: int, per_decade: int = PER_DECADE
-) -> list[Form]:
+def sized(model: Model, storages: Sequence[StorageSettings], threads: int) -> list[Trial]:
+    """Return ways to store a float32 model with their sizes."""
+    other_bytes = model.bytes - dense_bytes(model.trees, "float32")
+    thresholds = np.array([storage.prune for storage in storages if storage.prune is not None])
+    sizes, counts = (iter(found.tolist()) for found in sparse_bytes(model.trees, thresholds, threads))
+    return [
+        Trial(storage, other_bytes + dense_bytes(model.trees, storage.codec))
+        if storage.prune is None
+        else Trial(storage, other_bytes + next(sizes), next(counts))
+        for storage in storages
+    ]
+
+
+def list_forms(model: Model, threads: int, per_decade: int = PER_DECADE) -> list[Trial]:
     """Return the ways to store a float32 model, from the largest to the smallest.
 
-    What loses more comes later, and is left out if it is not smaller than all that lose less. The other files
-    of the model have `other_bytes`.
+    What loses more comes later, and is left out if it is not smaller than all that lose less.
     """
-    forms = [
-        Form(StorageSettings(codec), other_bytes + dense_bytes(trees, codec))
-        for codec in ("float32", "float16", "int8")
-    ]
-    thresholds = [0.0, *threshold_grid(trees, per_decade)]
-    sizes, counts = sparse_bytes(trees, np.array(thresholds), threads)
-    for threshold, size, stored in zip(thresholds, sizes, counts, strict=True):
-        forms.append(Form(StorageSettings(prune=threshold), other_bytes + int(size), int(stored)))
-    smaller = forms[:1]
-    for form in forms[1:]:
-        if form.model_bytes < smaller[-1].model_bytes:
+    storages = [StorageSettings(codec) for codec in ("float32", "float16", "int8")]
+    storages += [StorageSettings(prune=t) for t in (0.0, *threshold_grid(model.trees, per_decade))]
+    smaller: list[Trial] = []
+    for form in sized(model, storages, threads):
+        if not smaller or form.model_bytes < smaller[-1].model_bytes:
             smaller.append(form)
     return smaller
 
 
-@dataclass(eq=False)
-class Trials:
-    """Compact copies of a float32 model in a temporary directory, of which only the best so far is kept."""
-
-    source: Model
-    directory: Path
-    validation: Labeled | None  # None: copies are not evaluated
-    threads: int
-    progress: Progress | None = None
-    report: Callable[[Trial], None] | None = None  # called with each trial
-    total: int = 1  # about how many there will be, for the progress
-    _number: int = field(default=0, init=False)
-    _copies: dict[Form, Path] = field(default_factory=dict, init=False)
-
-    def measure(self, form: Form) -> Trial:
-        """Evaluate the model itself, or a copy, which is written; return the form alone without data."""
-        trial = Trial(form)
-        if self.validation is not None:
-            progress = part_of(self.progress, self._number, self.total)
-            exact = form.storage.codec == "float32"
-            copy = self.source if exact else self._written(form, part_of(progress, 0, 2))
-            trial = Trial(form, self.validation.precision(copy, self.threads))
-            self._number += 1
-            if progress is not None:
-                progress(1.0)
-        if self.report is not None:
-            self.report(trial)
-        return trial
-
-    def keep(self, form: Form) -> None:
-        """Remove all copies but this one."""
-        for other in [other for other in self._copies if other != form]:
-            shutil.rmtree(self._copies.pop(other))
-
-    def path(self, form: Form) -> Path:
-        """Return the directory of a copy, which is written if it was not kept."""
-        self.keep(form)
-        if form not in self._copies:
-            self._written(form, self.progress)
-        return self._copies[form]
-
-    def _written(self, form: Form, progress: Progress | None) -> Model:
-        place = self._copies[form] = self.directory / f"{form.storage.codec}-{form.storage.prune or 0:g}"
-        return self.source.write_copy(place, form.storage, self.threads, progress)
+def measured_forms(model: Model, threads: int, least_kept: float = 0.0) -> list[Trial]:
+    """Return the forms whose losses are measured: those clearly smaller than the one before."""
+    least, forms = least_kept * model.manifest["weights"], list[Trial]()
+    for form in list_forms(model, threads, _MEASURED_PER_DECADE):
+        is_smaller = not form.storage.prune or form.model_bytes <= _STEP * forms[-1].model_bytes
+        if is_smaller and (form.n_nonzeros is None or form.n_nonzeros >= least):
+            forms.append(form)
+    return forms
 
 
-def choose(forms: Sequence[Form], budget: Budget, trials: Trials) -> Trial:
-    """Return the form that a budget allows, of those of `list_forms`, and its precision if it is measured."""
-    if budget.max_loss is not None:
-        return _smallest(forms, budget.max_loss, trials)
-    assert budget.max_size is not None
-    budget.check_least(forms[-1].model_bytes)
-    fitting = [form for form in forms if form.model_bytes <= budget.max_size]
-    if trials.validation is None:
-        return trials.measure(fitting[0])
-    return _best(forms[0], fitting, trials)
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """A float32 model, and labeled rows that it was not trained on."""
+
+    model: Model
+    X: sp.csr_matrix
+    truth: sp.csr_matrix
+
+    def hits(self, storage: StorageSettings, work: Path, threads: int) -> NDArray[np.int8]:
+        """Return the hits at ranks of the model in some form, which is written for this: rows x ranks."""
+        top, copy = max(DEFAULT_RANKS), self.model
+        if storage.codec != "float32":
+            copy = self.model.write_copy(work / "copy", storage, threads, None)
+        labels, _ = copy.predict(self.X, top=top, threads=threads)
+        shutil.rmtree(work / "copy", ignore_errors=True)
+        hits = metrics.hits(self.truth, metrics.pad_labels(labels, top), top).cumsum(axis=1, dtype=np.int8)
+        return hits[np.diff(self.truth.indptr) > 0][:, np.array(DEFAULT_RANKS) - 1]
 
 
-def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials) -> Trial:
-    """Find the last form that loses at most `max_loss`.
+def measure(
+    forms: Sequence[Trial],
+    sources: tuple[Iterable[Unseen], int],  # and how many they are
+    work: Path,
+    threads: int,
+    progress: Progress | None,
+    max_loss: float | None = None,
+    stops: bool = True,
+) -> tuple[list[Trial], PairedLosses]:
+    """Measure what forms lose compared with the first one, which is float32, on the rows of all sources.
 
-    Later forms lose more, so bisection finds it; but not steadily, so a few more are tried after it.
+    With a loss budget, what follows a form that costs clearly too much on the first source is left out.
     """
-    trials.total = 1 + math.ceil(math.log2(len(forms))) + len(_MORE)
-    best = original = trials.measure(forms[0])
-    low, high = 0, len(forms)
-    failed: set[int] = set()
-    while high - low > 1:
-        middle = (low + high) // 2
-        trial = trials.measure(forms[middle])
-        if loss(original, trial) <= max_loss + _ROUNDING:
-            low, best = middle, trial
-        else:
-            high = middle
-            failed.add(middle)
-        trials.keep(best.form)
-    for more in sorted({high + step for step in _MORE if high + step < len(forms)} - failed):
-        trial = trials.measure(forms[more])
-        if loss(original, trial) <= max_loss + _ROUNDING:
-            best = trial
-        trials.keep(best.form)
-    return best
+    lost, n_hits = list[NDArray[np.int8]](), np.zeros(len(DEFAULT_RANKS))
+    for number, unseen in enumerate(sources[0]):
+        hits: list[NDArray[np.int8]] = []
+        for form in forms:
+            hits.append(unseen.hits(form.storage, work, threads))
+            if progress is not None:
+                progress((number + len(hits) / len(forms)) / sources[1])
+            if not stops or max_loss is None or lost or not len(hits[0]):
+                continue
+            if PairedLosses([(hits[0] - hits[-1])[:, None]]).costs_too_much(max_loss)[0]:
+                break
+        forms = forms[: len(hits)]
+        lost.append(hits[0][:, None] - np.stack(hits, axis=1))
+        n_hits += hits[0].sum(axis=0)
+    losses = PairedLosses(lost)
+    precision = n_hits / (losses.n_rows * np.array(DEFAULT_RANKS)) - losses.mean
+    bounds = np.full(len(forms), np.nan) if max_loss is None else losses.upper(max_loss).max(axis=1)
+    found = zip(forms, precision.tolist(), losses.error.tolist(), bounds.tolist(), strict=True)
+    trials = [replace(f, precision=tuple(p), errors=tuple(e), at_most=bound) for f, p, e, bound in found]
+    return trials, losses
 
 
-def _best(original: Form, fitting: Sequence[Form], trials: Trials) -> Trial:
-    """Find the form with the largest sum of P@1, P@3 and P@5: pruning costs precision, but not steadily."""
-    tried = [fitting[k] for k in _FITTING if k < len(fitting)]
-    trials.total = len(tried) + (original not in tried)
-    if original not in tried:  # to compare the others with
-        trials.measure(original)
-    best = trials.measure(tried[0])
-    for form in tried[1:]:
-        trial = trials.measure(form)
-        if sum(trial.precision or ()) > sum(best.precision or ()):
-            best = trial
-        trials.keep(best.form)
-    return best
-
-
-def loss(original: Trial, trial: Trial) -> float:
-    """Return what a trial loses of P@1, P@3 or P@5, whichever loses most."""
-    assert original.precision is not None
-    assert trial.precision is not None
-    return max(a - b for a, b in zip(original.precision, trial.precision, strict=True))
+def _smallest(trials: Sequence[Trial], losses: PairedLosses, max_loss: float) -> int:
+    """Return which form a loss budget allows; to round all weights to float16 or int8 is harmless."""
+    return losses.smallest(max_loss, np.array([max_loss > 0 and not t.storage.prune for t in trials]))
 
 
 def compress_model(
@@ -255,51 +219,55 @@ def compress_model(
     path: Path,
     storage: StorageSettings,
     budget: Budget,
-    validation: Labeled | None,
+    sources: tuple[Iterable[Unseen], int] | None,
     overwrite: bool,
     threads: int,
     progress: Progress | None,
     report: Callable[[Trial], None] | None,
 ) -> None:
     """Write a compact copy of a float32 model, as `storage` or a budget says; see `Model.compress`."""
+    max_loss = budget.max_loss
+    if max_loss is not None:
+        forms = measured_forms(model, threads)
+    elif budget.max_size is not None:
+        listed = list_forms(model, threads)
+        budget.check_least(listed[-1].model_bytes)
+        fitting = [form for form in listed if form.model_bytes <= budget.max_size]
+        forms = [fitting[k] for k in _FITTING if k < len(fitting)]
+    else:
+        forms = sized(model, [storage], threads)
+    chosen, trials, parts = 0, forms[:1], 1 if sources is None else 2
     with temporary_directory(path.parent, f".{path.name}.") as work:
-        trials = Trials(model, work, validation, threads, progress, report)
-        other_bytes = model.bytes - dense_bytes(model.trees, "float32")
-        if budget:
-            forms = list_forms(model.trees, other_bytes, threads)
-            form = choose(forms, budget, trials).form
-        else:
-            size, stored = dense_bytes(model.trees, storage.codec), None
-            if storage.prune is not None:
-                sizes, counts = sparse_bytes(model.trees, np.array([storage.prune]), threads)
-                size, stored = int(sizes[0]), int(counts[0])
-            form = Form(storage, other_bytes + size, stored)
-            if validation is not None:
-                trials.total = 2
-                trials.measure(Form(StorageSettings(), model.bytes))
-            trials.measure(form)
-        publish(trials.path(form), path, overwrite)
+        if sources is not None:
+            first = int(forms[0].storage.codec != "float32")  # others are compared with the model itself
+            forms = [*sized(model, [StorageSettings()] * first, threads), *forms]
+            trials, losses = measure(forms, sources, work, threads, part_of(progress, 0, 2), max_loss)
+            if max_loss is None:  # what changes the model least, unless another is better beyond chance
+                worst = (losses.mean + losses.error).sum(axis=1)[first:]
+                worst[0] = losses.mean[first].sum()
+                chosen = first + int(np.argmin(worst))
+            else:
+                chosen = _smallest(trials, losses, max_loss)
+                if chosen and (error := 100 * max(trials[chosen].errors)) > 100 * max_loss:
+                    what = f"a loss of {100 * max_loss:g} points (the standard error is {error:.2g})"
+                    warn(f"too few rows to measure {what}: the choice relies on what stronger pruning loses")
+        if report is not None:
+            for trial in trials:
+                report(trial)
+        place = work / "model"
+        model.write_copy(place, trials[chosen].storage, threads, part_of(progress, parts - 1, parts))
+        publish(place, path, overwrite)
 
 
 def measure_forms(
-    model: Model, validation: Labeled, max_loss: float, threads: int | None, progress: Progress | None
+    model: Model, unseen: Unseen, max_loss: float, threads: int | None, progress: Progress | None
 ) -> Table:
-    """Evaluate a float32 model in many forms; see `Model.frontier`.
-
-    Thresholds that keep almost all weights, or almost none, are left out.
-    """
+    """Evaluate a float32 model in many forms; see `Model.frontier`."""
     check_source(model.path, model.trees)
     threads = threads_to_use(threads)
-    other_bytes = model.bytes - dense_bytes(model.trees, "float32")
-    listed = list_forms(model.trees, other_bytes, threads, _REPORTED_PER_DECADE)
-    most, least = _MOST_KEPT * model.manifest["weights"], _LEAST_KEPT * model.manifest["weights"]
-    forms = [form for form in listed if not form.storage.prune or least <= (form.n_nonzeros or 0) <= most]
-    found = []
+    forms = measured_forms(model, threads, _LEAST_KEPT)
     with temporary_directory(Path(tempfile.gettempdir()), ".labeltree-") as work:
-        trials = Trials(model, work, validation, threads, progress, total=len(forms))
-        for form in forms:
-            found.append(trials.measure(form))
-            trials.keep(forms[0])
-    chosen = [trial for trial in found if loss(found[0], trial) <= max_loss + _ROUNDING][-1]
-    rows = [{"trees": len(model.trees), **trial.report(), "chosen": trial is chosen} for trial in found]
+        trials, losses = measure(forms, ([unseen], 1), work, threads, progress, max_loss, stops=False)
+    chosen = trials[_smallest(trials, losses, max_loss)]
+    rows = [{"trees": len(model.trees), **t.report(), "chosen": t is chosen} for t in trials]
     return Table({name: [row[name] for row in rows] for name in rows[0]})

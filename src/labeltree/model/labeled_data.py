@@ -60,13 +60,6 @@ class Labeled:
         aligned = dataset.align(model.label_names, model.n_labels)
         return cls(dataset, aligned.Y, model, aligned.label_names)
 
-    def precision(self, model: Model, threads: int | None) -> tuple[float, ...]:
-        """Return P@1, P@3 and P@5 of a model with the same labels."""
-        top = max(DEFAULT_RANKS)
-        labels = metrics.pad_labels(model.predict(self.dataset.X, top=top, threads=threads)[0], top)
-        ranking = metrics.Ranking.of(self.truth, labels, top)
-        return tuple(ranking.metric(f"P@{k}").fraction for k in DEFAULT_RANKS)
-
     def decide_again(self, model: Model) -> Decision | None:
         """Choose by its old goal what a copy of the model with other scores accepts; None to keep it."""
         old = self.model.decision
@@ -216,23 +209,22 @@ def read_labeled(
     return dataset
 
 
-def validation_data(dataset: Dataset, model: Model) -> Labeled:
-    """Match data with a model to choose something by it; refuse unsuitable data, warn of training data."""
+def validation_data(dataset: Dataset, model: Model, *, is_training: bool = False) -> Labeled:
+    """Match data with a model to choose something by it; refuse what does not fit, warn of training data."""
     if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
-        what = "the validation data was read with text features that are not the model's"
+        what = "the data was read with text features that are not the model's"
         raise InputError(what, hint="read the documents with the features of the model")
     if dataset.n_features > model.n_features:
         raise InputError(
-            f"the validation data has {dataset.n_features:,} features, but the model has "
-            f"{model.n_features:,}",
+            f"the data has {dataset.n_features:,} features, but the model has {model.n_features:,}",
             hint="use data with the features of the training data",
         )
     if dataset.Y.nnz == 0:
-        raise InputError("the validation data has no labels", hint="use labeled data")
+        raise InputError("the data has no labels", hint="use labeled data")
     labeled = Labeled.of(dataset, model)
     if labeled.least_rows == 1:
         check_known(labeled.truth, dataset, model.n_labels)
-    for note in labeled.training_note("this choice does"):
+    for note in () if is_training else labeled.training_note("this choice does"):
         warn(note)
     return labeled
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,7 +17,7 @@ from labeltree.base.system import available_memory, threads_to_use
 from labeltree.base.table import Facts, Table
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.result import Evaluation
-from labeltree.model.compress import REPORTED_LOSS, Budget, Trial, compress_model, measure_forms
+from labeltree.model.compress import REPORTED_LOSS, Budget, Trial, Unseen, compress_model, measure_forms
 from labeltree.model.directory import check_apart, check_target, read_whole
 from labeltree.model.labeled_data import Choice, Labeled, decide, goal_of, read_labeled, validation_data
 from labeltree.model.manifest import RESTORE
@@ -211,6 +211,7 @@ class Model(Predictor):
         max_loss: float | str | None = None,
         max_size: int | str | None = None,
         validation: Data | tuple[Data, Labels] | None = None,
+        training: Data | tuple[Data, Labels] | None = None,
         overwrite: bool = False,
         threads: int | None = None,
         progress: bool | Progress = False,
@@ -231,14 +232,17 @@ class Model(Predictor):
             Drop weights with a smaller absolute value; the others are stored as int8. 0 drops only what
             rounds to zero. Bias weights are kept. Default: store all weights.
         max_loss : float or str, optional
-            Find the smallest model whose P@1, P@3 and P@5 on the validation data are each at most this
-            much lower (a fraction, or a string such as "0.1%"), by bisection and a few more trials.
+            Find the smallest model whose P@1, P@3 and P@5 are each at most this much lower (a fraction, or a
+            string such as "0.1%"), by an upper bound from the data; a warning tells if it has too few rows.
         max_size : int or str, optional
             Find the best model of at most this many bytes, or a string such as "50MB", not counting the
-            manifest: the one with the largest sum of P@1, P@3 and P@5 on the validation data, or without
-            data the one that changes the weights least.
+            manifest: the one that changes the weights least, unless data clearly shows that the sum of P@1,
+            P@3 and P@5 of another is larger.
         validation : path-like, frame, Dataset or pair of texts and labels, optional
             Labeled data that the model was not trained on.
+        training : path-like, frame, Dataset or pair of texts and labels, optional
+            Instead: the training data. Models with the trees and settings of this one are trained on four
+            fifths of the rows, and their compact forms are compared with them on the other rows.
         overwrite : bool, default False
             Replace another existing model, once the new one is complete.
         threads : int, optional
@@ -257,7 +261,10 @@ class Model(Predictor):
         """
         path = Path(os.path.abspath(limits.checked("path", path, limits.PATH)))
         budget = Budget(cast("float | None", max_loss), cast("int | None", max_size))
-        budget.check(weights, prune, validation is not None)
+        if validation is not None and training is not None:
+            what = "validation data cannot be combined with training data"
+            raise InputError(what, hint="remove {validation} or {training}")
+        budget.check(weights, prune, validation is not None or training is not None)
         limits.checked("weights", weights, limits.Optional(limits.SMALL_WEIGHTS))
         storage = StorageSettings(weights or "int8", prune)
         limits.checked("threads", threads, limits.OPTIONAL_THREADS)
@@ -265,11 +272,20 @@ class Model(Predictor):
         if self.path is not None:
             check_apart(self.path, path)
         check_target(path, overwrite)
-        data = None if validation is None else validation_data(read_labeled(self, validation), self)
-        self.verify(threads)
         threads = threads_to_use(threads)
+        data: Labeled | None = None
+        sources: tuple[Iterable[Unseen], int] | None = None
+        if training is not None:
+            from labeltree.tuning.folds import FOLDS, train_on_folds
+
+            rows = validation_data(read_labeled(self, training), self, is_training=True)
+            sources = train_on_folds(rows, threads), FOLDS
+        elif validation is not None:
+            data = validation_data(read_labeled(self, validation), self)
+            sources = [Unseen(self, data.dataset.X, data.truth)], 1
+        self.verify(threads)
         with shown(progress, f"compressing {self.path or 'the model'}") as done:
-            compress_model(self, path, storage, budget, data, overwrite, threads, done, report)
+            compress_model(self, path, storage, budget, sources, overwrite, threads, done, report)
         small = load_complete(path)
         if data is not None and small.codec != "float32" and (decision := data.decide_again(small)):
             small.store_decision(decision, small.calibration)
@@ -290,18 +306,18 @@ class Model(Predictor):
         validation, threads, progress
             As in `compress`.
         max_loss : float or str, default 0.001
-            What the ``chosen`` form may lose of P@1, P@3 or P@5.
+            What the ``chosen`` form may lose of P@1, P@3 or P@5, as in `compress`.
 
         Returns
         -------
         Table
             A row per form: ``weights``, ``threshold``, ``nonzeros``, ``model_bytes``, ``P@1``, ``P@3``,
-            ``P@5`` and whether it is the ``chosen`` one, the smallest that loses at most ``max_loss``.
+            ``P@5``, ``loss_at_most`` and whether it is the ``chosen`` one.
         """
         most = limits.checked("max_loss", max_loss, limits.MAX_LOSS)
         data = validation_data(read_labeled(self, validation), self)
         with shown(progress, f"measuring {self.path or 'the model'}") as done:
-            return measure_forms(self, data, most, threads, done)
+            return measure_forms(self, Unseen(self, data.dataset.X, data.truth), most, threads, done)
 
     def write_copy(
         self, place: Path, storage: StorageSettings, threads: int, progress: Progress | None

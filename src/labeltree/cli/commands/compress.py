@@ -26,6 +26,7 @@ def compress(
     max_loss: Annotated[float | None, limits.MAX_LOSS] = None,
     max_size: Annotated[int | None, limits.MAX_SIZE] = None,
     validation: str | None = None,
+    data: str | None = None,
     report: Path | None = None,
     threads: options.Threads = None,
     overwrite: bool = False,
@@ -48,12 +49,15 @@ def compress(
     Budget
     ------
     max_loss
-        Find the smallest model whose P@1, P@3 and P@5 each lose at most X percentage points on the validation
-        data, such as 0.1%; 0.001 is the same.
+        Find the smallest model whose P@1, P@3 and P@5 each lose at most X percentage points, such as 0.1%, by
+        an upper bound from the data; 0.001 is the same.
     max_size
         Find the best model that fits in SIZE, such as 50MB.
     validation : DATA
         Labeled data that the model was not trained on.
+    data : TRAIN
+        Instead: the training data. Five models like MODEL are trained, each on four fifths of the rows, and
+        compared with their compact copies on the others.
     report : DIR
         Evaluate the model in every form on the validation data, and write their sizes and precisions as
         frontier.csv and, with matplotlib, .png and .svg. If DIR is MODEL, the page of the model shows them.
@@ -75,7 +79,7 @@ def compress(
     if report is not None and validation is None:
         raise InputError("--report needs validation data", hint="add --validation DATA")
     if out is not None:
-        Budget(max_loss, max_size).check(weights, prune, validation is not None)
+        Budget(max_loss, max_size).check(weights, prune, validation is not None or data is not None)
         StorageSettings(weights, prune)
     with display.stage("load", f"opening {model}"):
         opened = load(model, verify=False)  # each block is verified before it is compressed
@@ -86,9 +90,10 @@ def compress(
         for name in report_files:
             check_output(report / name, overwrite)
     check_source(model, opened.trees)
-    dataset = None
-    if validation is not None:
-        dataset = DataFile(validation, reading, opened).read(display, threads)
+    dataset, train = (
+        None if name is None else DataFile(name, reading, opened).read(display, threads)
+        for name in (validation, data)
+    )
     figures: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
     if report is not None and dataset is not None:
@@ -115,6 +120,7 @@ def compress(
                 max_loss=max_loss,
                 max_size=max_size,
                 validation=dataset,
+                training=train,
                 overwrite=overwrite,
                 threads=threads,
                 progress=progress,
@@ -130,7 +136,8 @@ def compress(
         if max_loss is not None and chosen["weights"] == "float32":
             points_lost = f"{100 * max_loss:g} points"
             printing.note(f"No smaller form loses at most {points_lost}: all weights are float32.")
-        if dataset is not None:
+        if trials[0]["P@1"] is not None:
+            figures["before"] = trials[0]
             lines += [*_table({**trial, "chosen": trial is chosen} for trial in trials), ""]
         lines += _summary(figures, display.seconds["compress"])
     display.show(figures, lines)
@@ -139,7 +146,7 @@ def compress(
 def _table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return forms of a model as a table: those that were tried, or the points of a report."""
     forms = {"weights": "", "threshold": "g", "nonzeros": ",", "model_bytes": ","}
-    percent = dict.fromkeys(("P@1", "P@3", "P@5"), ".2f")
+    percent = {"P@1": ".2f", "P@3": ".2f", "P@5": ".2f", "loss_at_most": ".3f"}
     cells = (
         [
             *("-" if row[key] is None else format(row[key], form) for key, form in forms.items()),
@@ -148,7 +155,8 @@ def _table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         ]
         for row in rows
     )
-    return printing.table(["weights", "threshold", "non-zeros", "bytes", *percent, ""], cells)
+    head = ["weights", "threshold", "non-zeros", "bytes", "P@1", "P@3", "P@5", "loss at most", ""]
+    return printing.table(head, cells)
 
 
 def _summary(figures: dict[str, Any], seconds: float) -> list[str]:
@@ -158,10 +166,15 @@ def _summary(figures: dict[str, Any], seconds: float) -> list[str]:
     if threshold is not None:
         dropped = f"those below {threshold:g}" if threshold else "those that round to zero"
         stored = f"{printing.plural(figures['nonzeros'], 'weight')} kept as {weights}; {dropped} were dropped"
+    losses = []
+    for name in ("P@1", "P@3", "P@5") if "before" in figures else ():
+        loss, error = 100 * (figures["before"][name] - figures[name]), 196 * figures[f"{name}_error"]
+        losses.append(f"{name} {loss:.2f} ({loss - error:.2f} to {loss + error:.2f})")
     return printing.facts(
         [
             ("model", figures["out"]),
             ("weights", stored),
+            *([("loss", f"{', '.join(losses)} points, with 95% intervals")] if losses else []),
             ("size", f"{human_bytes(before)} -> {human_bytes(after)} ({before:,} -> {after:,} bytes)"),
             ("time", printing.human_seconds(seconds)),
         ]
