@@ -72,11 +72,13 @@ class Router {
             for (int64_t v = visits_.ptr[n]; v < visits_.ptr[n + 1]; v += part_rows)
                 parts.push_back({first_node_ + n, v, std::min(v + part_rows, visits_.ptr[n + 1])});
         own_.resize(parts.size());
-        parallel_for(std::ssize(parts), threads_, [&](int64_t p, int worker) {
-            if (cancel_) return;
-            if (!spaces_[worker]) spaces_[worker] = std::make_unique<Space>(trained_);
-            visit(*spaces_[worker], parts[p], own_[p]);
-        });
+        // What rows find in their own nodes rules out most of the others.
+        for (const bool is_own : {true, false})
+            parallel_for(std::ssize(parts), threads_, [&](int64_t p, int worker) {
+                if (cancel_) return;
+                if (!spaces_[worker]) spaces_[worker] = std::make_unique<Space>(trained_);
+                visit(*spaces_[worker], parts[p], is_own, own_[p]);
+            });
         return cancel_ ? Routes{} : collect();
     }
 
@@ -90,44 +92,50 @@ class Router {
         int32_t node, row;
         float log_score;
     };
-    // An inner child that has a label of a visiting row.
-    struct OwnChild {
-        int64_t visitor;
-        int32_t column;
-    };
     // Of one thread, kept from part to part.
     struct Space {
         explicit Space(const TrainedWith& trained) : node(trained) {}
         HeldOutNode node;
-        BestLists best;  // the best inner children of each visitor, by margin
-        std::vector<int32_t> rows;
-        std::vector<OwnChild> own;
-        std::vector<size_t> own_ptr;  // of each visitor
+        std::vector<int64_t> visits;
+        std::vector<int32_t> rows;  // of the visits
+        std::vector<int32_t> own;   // of each visit, the inner children with labels of the row
+        std::vector<size_t> own_ptr;
+        float left[max_siblings];  // margins of children that are yet to be offered
     };
 
-    void visit(Space& space, const Part& part, std::vector<Own>& own) {
+    void visit(Space& space, const Part& part, bool is_own, std::vector<Own>& own) {
         const auto children = trained_.tree.shape.children_of(part.node);
-        const auto n_inner = std::ranges::count_if(children, [](int32_t child) { return child >= 0; });
-        if (n_inner == 0) return;
-        const int64_t n_visits = part.last - part.first;
+        if (std::ranges::none_of(children, [](int32_t child) { return child >= 0; })) return;
+        space.visits.clear();
         space.rows.clear();
-        for (int64_t v = part.first; v < part.last; ++v) space.rows.push_back(row_of(visits_.rows[v]));
-        find_own_children(space, part, children);
-        space.best.reset(n_visits, std::min<int64_t>(best_.limit, n_inner));
+        for (int64_t v = part.first; v < part.last; ++v) {
+            const int32_t row = row_of(visits_.rows[v]);
+            // No child has a better score than its parent.
+            if ((visits_.rows[v] >= 0) != is_own || (!is_own && visits_.log_scores[v] < bar(row))) continue;
+            space.visits.push_back(v);
+            space.rows.push_back(row);
+        }
+        if (space.visits.empty()) return;
+        find_own_children(space, part.node, children);
         const auto found = [&](size_t v, int64_t first, std::span<const float> margins) {
-            const auto visitor = static_cast<int64_t>(v);
+            const int32_t row = space.rows[v];
             for (size_t o = space.own_ptr[v]; o < space.own_ptr[v + 1]; ++o) {
-                const int64_t c = space.own[o].column - first;
-                if (c < 0 || c >= std::ssize(margins)) continue;
-                own.push_back({children[space.own[o].column], space.rows[v], score(part.first + visitor, margins[c])});
+                const int64_t c = space.own[o] - first;
+                if (c >= 0 && c < std::ssize(margins))
+                    own.push_back({children[space.own[o]], row, score(space.visits[v], margins[c])});
             }
-            if (space.best.limit == 0) return;
-            float bar = space.best.bar(visitor);
-            for (size_t c = 0; c < margins.size(); ++c) {
-                const int32_t child = children[first + c];
-                if (child < 0 || margins[c] < bar) continue;
-                space.best.offer(visitor, {margins[c], margins[c], child});
-                bar = space.best.bar(visitor);
+            // In the order of their margins, the first to be rejected is nearly the last.
+            float* const left = space.left;
+            std::fill(std::copy(margins.begin(), margins.end(), left), space.left + max_siblings, minus_infinity);
+            for (size_t c = 0; c < margins.size(); ++c)
+                if (children[first + c] < 0) left[c] = minus_infinity;
+            const std::scoped_lock hold(lock(row));
+            float cut = minus_infinity;  // a child with this margin was rejected
+            while (best_.limit > 0) {
+                const int c = index_of_largest_(left, static_cast<int>(margins.size()));
+                const float margin = std::exchange(left[c], minus_infinity);
+                if (margin < cut || margin == minus_infinity) break;
+                if (!best_.offer(row, {score(space.visits[v], margin), margin, children[first + c]})) cut = margin;
             }
         };
         const BlockColumns block(files_.blocks, trained_.tree.shape, part.node, trained_.data.n_features(),
@@ -136,12 +144,13 @@ class Router {
         space.node.run(part.node, block, space.rows, false, cancel_, read, found);
         files_.done_with(static_cast<size_t>(block.feature_bytes()),
                          block.whole() ? static_cast<size_t>(block.weight_bytes()) : 0);
-        for (int64_t v = 0; v < n_visits; ++v) {
-            const int32_t row = space.rows[v];
-            const std::scoped_lock hold(locks_[row % locks_.size()]);
-            for (const Candidate* c = space.best.begin(v); c != space.best.end(v); ++c)
-                best_.offer(row, {score(part.first + v, c->margin), c->margin, c->id});
-        }
+    }
+
+    std::mutex& lock(int32_t row) { return locks_[row % locks_.size()]; }
+
+    float bar(int32_t row) {
+        const std::scoped_lock hold(lock(row));
+        return best_.limit > 0 ? best_.bar(row) : minus_infinity;
     }
 
     static int32_t row_of(int32_t visitor) { return visitor < 0 ? ~visitor : visitor; }
@@ -149,21 +158,18 @@ class Router {
     // The log-score of a child with this margin, for a visit of its parent.
     float score(int64_t visit, float margin) const { return visits_.log_scores[visit] + log_g(route_score, margin); }
 
-    void find_own_children(Space& space, const Part& part, std::span<const int32_t> children) const {
+    void find_own_children(Space& space, int64_t node, std::span<const int32_t> children) const {
         std::vector<int64_t> ends;
-        int64_t end = trained_.tree.first[part.node];
+        int64_t end = trained_.tree.first[node];
         for (const int32_t child : children) ends.push_back(end += trained_.tree.n_leaves(child));
         space.own.clear();
         space.own_ptr.assign(1, 0);
-        for (int64_t v = part.first; v < part.last; ++v) {
+        for (const int32_t row : space.rows) {
             int64_t before = -1;
-            if (visits_.rows[v] >= 0)
-                for (const int32_t place :
-                     places_.of(visits_.rows[v], trained_.tree.first[part.node], trained_.tree.last[part.node])) {
-                    const int64_t c = std::upper_bound(ends.begin(), ends.end(), place) - ends.begin();
-                    if (std::exchange(before, c) != c && children[c] >= 0)
-                        space.own.push_back({v - part.first, static_cast<int32_t>(c)});
-                }
+            for (const int32_t place : places_.of(row, trained_.tree.first[node], trained_.tree.last[node])) {
+                const int64_t c = std::upper_bound(ends.begin(), ends.end(), place) - ends.begin();
+                if (std::exchange(before, c) != c && children[c] >= 0) space.own.push_back(static_cast<int32_t>(c));
+            }
             space.own_ptr.push_back(space.own.size());
         }
     }
@@ -212,7 +218,8 @@ class Router {
     const Cancel& cancel_;
     const LabelPlaces places_;
     std::vector<std::unique_ptr<Space>> spaces_;
-    BestLists best_;                     // of each row
+    BestLists best_;  // of each row
+    decltype(&index_of_largest) const index_of_largest_ = for_this_cpu<index_of_largest>();
     std::array<std::mutex, 64> locks_;   // of the lists of rows
     std::vector<std::vector<Own>> own_;  // of each part
 };
