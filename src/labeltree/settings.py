@@ -113,9 +113,7 @@ class ScoreSettings:
 HARD_PATH_WEIGHT = 0.75
 
 
-def stored_score(
-    function: str, scale: float | None, hard_negatives: int = 0
-) -> ScoreSettings | Literal["auto"]:
+def stored_score(function: str, scale: float | None, hard_negatives: int) -> ScoreSettings | Literal["auto"]:
     """Return the score that a model is to store; "auto" if neither function nor scale is given."""
     if function == AUTO and scale is None:
         return AUTO
